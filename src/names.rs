@@ -1,0 +1,59 @@
+//! Every name that other programs see: API group, labels, annotations, condition types, reasons.
+//!
+//! Nothing outside this module and [`crate::api`] spells a name that contains `kruise.io`, so each fact has one place.
+
+/// API group of the `Rollout` kind.
+pub const GROUP: &str = "rollouts.kruise.io";
+/// API version that is stored and served.
+pub const VERSION: &str = "v1beta1";
+/// Group and version as they stand in `apiVersion`.
+pub const API_VERSION: &str = "rollouts.kruise.io/v1beta1";
+
+/// Field manager of every write that the controller makes; one half of the controller's identity in admission.
+pub const FIELD_MANAGER: &str = "kruise-rollout-controller";
+/// Field manager of every write that the plugin makes.
+pub const PLUGIN_FIELD_MANAGER: &str = "kubectl-kruise";
+/// Name of the ServiceAccount, the Deployment and the other namespaced objects of the controller.
+pub const CONTROLLER: &str = "kruise-rollout-controller";
+/// Namespace that the controller is installed into unless told otherwise.
+pub const DEFAULT_NAMESPACE: &str = "kruise-rollout";
+/// Name of the mutating and of the validating webhook configuration.
+pub const WEBHOOK_CONFIGURATION: &str = "kruise-rollout";
+/// Name of the ClusterRole that owns what the controller registers, so that removing the RBAC removes the registrations.
+pub const CLUSTER_ROLE: &str = "kruise-rollout-controller";
+/// Name of the Service in front of the webhook, and of the Secret with its certificate.
+pub const WEBHOOK_SERVICE: &str = "kruise-rollout-webhook";
+/// Finalizer of the existing Rollouts controller. We set none; a present one is removed, so that deletion never waits for a
+/// controller that has gone.
+pub const LEGACY_FINALIZER: &str = "rollouts.kruise.io/rollout";
+
+/// Label that makes a workload subject to admission. Users set it on custom workloads, with [`TYPE_STATEFULSET`] as value.
+pub const WORKLOAD_TYPE: &str = "rollouts.kruise.io/workload-type";
+/// Value of [`WORKLOAD_TYPE`] for everything that updates like a StatefulSet.
+pub const TYPE_STATEFULSET: &str = "statefulset";
+/// Namespaces without admission and without Rollouts, beside the controller's own.
+pub const EXCLUDED_NAMESPACES: [&str; 1] = ["kube-system"];
+
+/// Mark: `<workload uid>/<rollout name>/<stable template id>` while a Rollout governs the workload.
+pub const GUARDED_BY: &str = "rollouts.kruise.io/guarded-by";
+/// Mark of a release in progress, `{"rolloutName":"…"}`, as existing tools know it.
+pub const IN_PROGRESSING: &str = "rollouts.kruise.io/in-progressing";
+/// Mark: the lowest partition that the current step allows, a decimal integer.
+pub const GRANTED_PARTITION: &str = "rollouts.kruise.io/granted-partition";
+/// Mark: the partition that people last asked for, a decimal integer or [`NO_PARTITION`].
+pub const ORIGINAL_PARTITION: &str = "rollouts.kruise.io/original-partition";
+/// Value of [`ORIGINAL_PARTITION`] for a workload whose manifest has no partition.
+pub const NO_PARTITION: &str = "none";
+/// The marks that exist only during a release.
+pub const RELEASE_MARKS: [&str; 3] = [IN_PROGRESSING, GRANTED_PARTITION, ORIGINAL_PARTITION];
+/// The partition that admission sets: larger than any ordinal, and the value that existing tools look for.
+pub const HOLD_PARTITION: i64 = 32_767;
+
+/// Annotation on the Rollout with the fingerprint of its plan, as existing tools know it.
+pub const PLAN_HASH: &str = "rollouts.kruise.io/hash";
+/// Annotation on a recorded template (a ControllerRevision): the template's id.
+pub const TEMPLATE_ID: &str = "rollouts.kruise.io/template-id";
+/// Label of pods that carries the revision, set by StatefulSet-like operators.
+pub const CONTROLLER_REVISION_HASH: &str = "controller-revision-hash";
+/// Label of pods that carries the revision, set by ReplicaSet-like operators.
+pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
