@@ -1,0 +1,1 @@
+//! Review of a `Rollout` before it is stored.

@@ -1,0 +1,3 @@
+//! The custom resource, one module per version.
+
+pub mod v1beta1;

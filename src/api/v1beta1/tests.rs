@@ -1,0 +1,1 @@
+//! The wire: schema against the facts, and manifests that must come back as they went in.
