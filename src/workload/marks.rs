@@ -1,0 +1,167 @@
+//! The marks on a workload: the contract between admission and the controller, readable by everybody.
+
+use serde_json::{Map, Value};
+
+use super::template::TemplateId;
+use crate::names;
+
+/// Who governs a workload, from the annotation `guarded-by`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guard {
+    /// UID of the workload that was marked. A mark with another UID came along with a copy and is void.
+    pub uid: String,
+    /// Name of the Rollout, in the workload's namespace.
+    pub rollout: String,
+    /// The template that is stable; `None` when this part of the mark cannot be read.
+    pub stable: Option<TemplateId>,
+}
+
+impl Guard {
+    /// The mark's text.
+    #[must_use]
+    pub fn text(uid: &str, rollout: &str, stable: &TemplateId) -> String {
+        format!("{uid}/{rollout}/{stable}")
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(3, '/');
+        let (uid, rollout) = (parts.next()?, parts.next()?);
+        if uid.is_empty() || rollout.is_empty() {
+            return None;
+        }
+        let stable = parts.next().and_then(|id| id.parse().ok());
+        Some(Self { uid: uid.to_owned(), rollout: rollout.to_owned(), stable })
+    }
+}
+
+/// The partition that people last asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Original {
+    /// The manifest has no partition.
+    Absent,
+    /// The manifest has this partition.
+    Partition(i64),
+}
+
+impl Original {
+    /// What an object asks for.
+    #[must_use]
+    pub fn of(partition: Option<i64>) -> Self {
+        partition.map_or(Self::Absent, Self::Partition)
+    }
+
+    /// Reads the annotation's value; `None` when it is neither [`names::NO_PARTITION`] nor a decimal integer from 0.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        if text == names::NO_PARTITION { Some(Self::Absent) } else { read_count(text).map(Self::Partition) }
+    }
+
+    /// The annotation's value.
+    #[must_use]
+    pub fn text(self) -> String {
+        match self {
+            Self::Absent => names::NO_PARTITION.to_owned(),
+            Self::Partition(partition) => partition.to_string(),
+        }
+    }
+
+    /// The pods that this partition keeps back once it is restored.
+    #[must_use]
+    pub const fn keeps_back(self) -> i64 {
+        match self {
+            Self::Absent => 0,
+            Self::Partition(partition) => partition,
+        }
+    }
+}
+
+/// The marks of a release in progress.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// The lowest partition that is allowed now. A grant that is missing or cannot be read grants nothing, that is
+    /// [`names::HOLD_PARTITION`].
+    pub granted: i64,
+    /// The annotation as it stands, for tests in patches.
+    pub granted_text: Option<String>,
+    /// The partition to restore at the end.
+    pub original: Original,
+}
+
+/// All marks of one object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// Present while a Rollout governs the workload, or when a copy brought the mark along.
+    pub guard: Option<Guard>,
+    /// Present during a release.
+    pub hold: Option<Hold>,
+}
+
+impl Marks {
+    /// Reads the marks from `metadata.annotations`.
+    #[must_use]
+    pub fn read(annotations: &Map<String, Value>) -> Self {
+        let text = |name: &str| annotations.get(name).and_then(Value::as_str);
+        let hold = annotations.contains_key(names::IN_PROGRESSING).then(|| Hold {
+            granted: text(names::GRANTED_PARTITION).and_then(read_count).unwrap_or(names::HOLD_PARTITION),
+            granted_text: text(names::GRANTED_PARTITION).map(str::to_owned),
+            original: text(names::ORIGINAL_PARTITION).and_then(Original::read).unwrap_or(Original::Absent),
+        });
+        Self { guard: text(names::GUARDED_BY).and_then(Guard::read), hold }
+    }
+
+    /// The guard, unless the mark is void for the object with this UID.
+    #[must_use]
+    pub fn guard_of(&self, uid: &str) -> Option<&Guard> {
+        self.guard.as_ref().filter(|guard| guard.uid == uid)
+    }
+}
+
+/// A decimal count of at most nine digits, the form that the policies accept too.
+#[must_use]
+pub fn read_count(text: &str) -> Option<i64> {
+    let decimal = (1..=9).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+    decimal.then(|| text.parse().ok()).flatten()
+}
+
+/// The value of the annotation `in-progressing`, which existing tools read.
+#[must_use]
+pub fn in_progressing(rollout: &str) -> String {
+    serde_json::json!({ "rolloutName": rollout }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn marks(annotations: Value) -> Marks {
+        Marks::read(annotations.as_object().unwrap())
+    }
+
+    #[test]
+    fn a_grant_that_cannot_be_read_grants_nothing() {
+        for grant in [json!("abc"), json!(""), json!("-1"), json!("1e3"), json!("1234567890"), json!(4), Value::Null] {
+            let hold =
+                marks(json!({names::IN_PROGRESSING: "{}", names::GRANTED_PARTITION: grant})).hold.unwrap();
+            assert_eq!(hold.granted, names::HOLD_PARTITION, "{grant}");
+        }
+        let hold = marks(json!({names::IN_PROGRESSING: "{}", names::GRANTED_PARTITION: "4"})).hold.unwrap();
+        assert_eq!(hold.granted, 4);
+    }
+
+    #[test]
+    fn a_mark_of_another_object_is_void() {
+        let stable = TemplateId::of(&json!({"a": 1}));
+        let marks = marks(json!({names::GUARDED_BY: Guard::text("u1", "ro", &stable)}));
+        assert_eq!(marks.guard_of("u1").unwrap().stable, Some(stable));
+        assert_eq!(marks.guard_of("u2"), None);
+    }
+
+    #[test]
+    fn a_mark_of_another_version_still_names_its_rollout() {
+        let guard = marks(json!({names::GUARDED_BY: "u1/ro/v9:whatever/else"})).guard.unwrap();
+        assert_eq!((guard.rollout.as_str(), guard.stable), ("ro", None));
+        assert_eq!(marks(json!({names::GUARDED_BY: "u1"})).guard, None);
+    }
+}

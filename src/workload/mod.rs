@@ -1,0 +1,116 @@
+//! Workloads: what is read of them, and how each kind is held, exposed and released.
+//!
+//! A kind is one adapter of five total verbs; nothing outside this module asks for the kind. The adapter of StatefulSet-like
+//! workloads serves every custom kind, since its paths are data.
+
+mod adapter;
+pub mod marks;
+pub mod pod;
+mod statefulset;
+pub mod template;
+
+use serde_json::Value;
+
+pub use adapter::{Adapter, Freedom, UpdateOrder, adapter_for};
+pub use marks::{Guard, Hold, Marks, Original};
+pub use pod::PodView;
+pub use statefulset::StatefulSetLike;
+pub use template::{Likeness, TemplateId};
+
+/// Group and kind of a workload; its version is the server's matter.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupKind {
+    /// API group, empty for the core group.
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+}
+
+impl std::fmt::Display for GroupKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.group.is_empty() { write!(f, "{}", self.kind) } else { write!(f, "{}.{}", self.kind, self.group) }
+    }
+}
+
+/// The workload-type label as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TypeLabel {
+    /// No such label.
+    Missing,
+    /// The value that the adapter wants.
+    Right,
+    /// Another value.
+    Wrong(String),
+}
+
+/// What an operator reports about its workload. Absent is not zero: an operator may report less than others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reported {
+    /// Generation that the rest speaks of.
+    pub observed_generation: Option<i64>,
+    /// Pods that exist.
+    pub replicas: Option<u32>,
+    /// Pods that are ready, of any revision.
+    pub ready_replicas: Option<u32>,
+    /// Pods on the update revision.
+    pub updated_replicas: Option<u32>,
+    /// Revision that held-back pods have.
+    pub current_revision: Option<String>,
+    /// Revision that pods are updated to.
+    pub update_revision: Option<String>,
+}
+
+/// A workload, reduced to what decisions need. Templates and managed fields are not kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    /// UID, the workload's identity.
+    pub uid: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `metadata.resourceVersion`, for telling older from newer copies.
+    pub resource_version: String,
+    /// Deletion has been asked for.
+    pub deleting: bool,
+    /// The workload-type label.
+    pub label: TypeLabel,
+    /// `spec.replicas`; an absent one is 1, as for every built-in kind.
+    pub replicas: u32,
+    /// The partition, in pods that are kept back. Absent and zero have the same effect, but are not the same manifest.
+    pub partition: Option<i64>,
+    /// Update type where it is not the rolling one, so that the partition has no effect.
+    pub other_strategy: Option<String>,
+    /// Identity of `spec.template`.
+    pub template: TemplateId,
+    /// Our marks.
+    pub marks: Marks,
+    /// The operator's report.
+    pub reported: Reported,
+    /// The parts of the object that our patches touch, for [`crate::lens::PatchBuilder`].
+    pub skeleton: Value,
+}
+
+impl View {
+    /// The guard mark, unless void.
+    #[must_use]
+    pub fn guard(&self) -> Option<&Guard> {
+        self.marks.guard_of(&self.uid)
+    }
+
+    /// The release marks, unless the guard mark is void: then they came along with a copy.
+    #[must_use]
+    pub fn hold(&self) -> Option<&Hold> {
+        self.guard().and(self.marks.hold.as_ref())
+    }
+
+    /// The partition in force.
+    #[must_use]
+    pub fn partition_in_force(&self) -> i64 {
+        self.partition.unwrap_or(0)
+    }
+
+    /// Whether the operator has seen the present generation. `None`: it does not say.
+    #[must_use]
+    pub fn observed(&self) -> Option<bool> {
+        self.reported.observed_generation.map(|seen| seen >= self.generation)
+    }
+}
