@@ -1,10 +1,12 @@
 //! The core of kruise-rollout: types and decisions, without I/O.
 //!
 //! - [`names`]: labels, annotations, reasons.
+//! - [`admission`]: verdicts on writes.
 //! - [`api`]: the `Rollout` resource.
 //! - [`lens`]: typed paths into unstructured JSON, and patches.
 //! - [`workload`]: what is read of a workload, and how each kind is held, exposed and released.
 
+pub mod admission;
 pub mod api;
 pub mod lens;
 pub mod names;

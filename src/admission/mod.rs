@@ -3,3 +3,4 @@
 //! - [`rollout`]: is this `Rollout` one that the controller can carry out.
 
 pub mod rollout;
+pub mod workload;

@@ -32,7 +32,10 @@ impl Scalar for i64 {
 impl Scalar for u32 {
     const EXPECTED: &'static str = "an integer from 0 to 2147483647";
     fn read(value: &Value) -> Option<Self> {
-        value.as_u64().filter(|n| *n <= i32::MAX as u64).and_then(|n| u32::try_from(n).ok())
+        value
+            .as_u64()
+            .filter(|n| *n <= i32::MAX as u64)
+            .and_then(|n| u32::try_from(n).ok())
     }
 }
 
@@ -54,7 +57,10 @@ impl<T: Scalar> Field<T> {
     /// The field at `path`, from the root of the object.
     #[must_use]
     pub const fn at(path: &'static [&'static str]) -> Self {
-        Self { path, kind: PhantomData }
+        Self {
+            path,
+            kind: PhantomData,
+        }
     }
 
     /// The member names from the root.
@@ -82,7 +88,9 @@ impl<T: Scalar> Field<T> {
         if at.is_null() {
             return Ok(None);
         }
-        T::read(at).map(Some).ok_or_else(|| malformed(self.path, T::EXPECTED, at))
+        T::read(at)
+            .map(Some)
+            .ok_or_else(|| malformed(self.path, T::EXPECTED, at))
     }
 
     /// Reads the field, with everything unreadable as absent. For reports only, never for decisions.
@@ -98,7 +106,11 @@ fn malformed(path: &[&str], expected: &'static str, found: &Value) -> FieldError
         text.truncate(cut);
         text.push('…');
     }
-    FieldError { path: path.join("."), expected, found: text }
+    FieldError {
+        path: path.join("."),
+        expected,
+        found: text,
+    }
 }
 
 #[cfg(test)]
@@ -112,7 +124,10 @@ mod tests {
     #[test]
     fn absent_malformed_and_zero_are_three_things() {
         assert_eq!(PARTITION.get(&json!({})), Ok(None));
-        assert_eq!(PARTITION.get(&json!({"spec": {"updateStrategy": null}})), Ok(None));
+        assert_eq!(
+            PARTITION.get(&json!({"spec": {"updateStrategy": null}})),
+            Ok(None)
+        );
         assert_eq!(
             PARTITION.get(&json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": null}}}})),
             Ok(None)
@@ -128,16 +143,28 @@ mod tests {
             error.to_string(),
             "spec.updateStrategy.rollingUpdate.partition should be an integer, found \"30%\""
         );
-        let error = PARTITION.get(&json!({"spec": {"updateStrategy": "RollingUpdate"}})).unwrap_err();
-        assert_eq!(error.to_string(), "spec.updateStrategy should be an object, found \"RollingUpdate\"");
+        let error = PARTITION
+            .get(&json!({"spec": {"updateStrategy": "RollingUpdate"}}))
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "spec.updateStrategy should be an object, found \"RollingUpdate\""
+        );
     }
 
     #[test]
     fn counts_have_bounds() {
         const REPLICAS: Field<u32> = Field::at(&["spec", "replicas"]);
-        assert_eq!(REPLICAS.get(&json!({"spec": {"replicas": 2147483647}})), Ok(Some(2_147_483_647)));
+        assert_eq!(
+            REPLICAS.get(&json!({"spec": {"replicas": 2147483647}})),
+            Ok(Some(2_147_483_647))
+        );
         assert!(REPLICAS.get(&json!({"spec": {"replicas": -1}})).is_err());
-        assert!(REPLICAS.get(&json!({"spec": {"replicas": 2147483648_i64}})).is_err());
+        assert!(
+            REPLICAS
+                .get(&json!({"spec": {"replicas": 2147483648_i64}}))
+                .is_err()
+        );
         assert!(REPLICAS.get(&json!({"spec": {"replicas": 1.5}})).is_err());
     }
 }

@@ -22,13 +22,19 @@ impl PatchBuilder {
     /// A patch for `object`; only the parts that will be written need to be in it.
     #[must_use]
     pub const fn new(object: Value) -> Self {
-        Self { object, operations: Vec::new() }
+        Self {
+            object,
+            operations: Vec::new(),
+        }
     }
 
     /// Adds a test: the patch fails as a whole (422) when the server's object differs here.
     #[must_use]
     pub fn test<'a>(mut self, path: impl IntoIterator<Item = &'a str>, value: Value) -> Self {
-        self.operations.push(PatchOperation::Test(TestOperation { path: pointer(path), value }));
+        self.operations.push(PatchOperation::Test(TestOperation {
+            path: pointer(path),
+            value,
+        }));
         self
     }
 
@@ -42,7 +48,10 @@ impl PatchBuilder {
             .rev()
             .find(|depth| lookup(&self.object, &path[..*depth]).is_some_and(Value::is_object))
             .unwrap_or(0);
-        let nested = path[present + 1..].iter().rev().fold(value, |inner, name| json!({ *name: inner }));
+        let nested = path[present + 1..]
+            .iter()
+            .rev()
+            .fold(value, |inner, name| json!({ *name: inner }));
         store(&mut self.object, &path[..=present], Some(nested.clone()));
         self.operations.push(PatchOperation::Add(AddOperation {
             path: pointer(path[..=present].iter().copied()),
@@ -56,8 +65,9 @@ impl PatchBuilder {
     pub fn remove(mut self, path: &[&str]) -> Self {
         if lookup(&self.object, path).is_some() {
             store(&mut self.object, path, None);
-            self.operations
-                .push(PatchOperation::Remove(RemoveOperation { path: pointer(path.iter().copied()) }));
+            self.operations.push(PatchOperation::Remove(RemoveOperation {
+                path: pointer(path.iter().copied()),
+            }));
         }
         self
     }
@@ -79,7 +89,9 @@ impl PatchBuilder {
     /// Whether the patch changes nothing; tests alone do not count.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.operations.iter().all(|operation| matches!(operation, PatchOperation::Test(_)))
+        self.operations
+            .iter()
+            .all(|operation| matches!(operation, PatchOperation::Test(_)))
     }
 
     /// The object as it will be after the patch.
@@ -100,8 +112,12 @@ fn lookup<'a>(root: &'a Value, path: &[&str]) -> Option<&'a Value> {
 }
 
 fn store(root: &mut Value, path: &[&str], value: Option<Value>) {
-    let Some((last, parents)) = path.split_last() else { return };
-    let parent = parents.iter().try_fold(root, |at, name| at.as_object_mut()?.get_mut(*name));
+    let Some((last, parents)) = path.split_last() else {
+        return;
+    };
+    let parent = parents
+        .iter()
+        .try_fold(root, |at, name| at.as_object_mut()?.get_mut(*name));
     if let Some(members) = parent.and_then(Value::as_object_mut) {
         match value {
             Some(value) => members.insert((*last).to_owned(), value),
@@ -130,9 +146,14 @@ mod tests {
             json!({"spec": {"updateStrategy": {"type": "RollingUpdate"}}}),
             json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 3}}}}),
         ] {
-            let patch = PatchBuilder::new(object.clone()).set(&PARTITION, json!(4)).build();
+            let patch = PatchBuilder::new(object.clone())
+                .set(&PARTITION, json!(4))
+                .build();
             let result = applied(&object, patch);
-            assert_eq!(result["spec"]["updateStrategy"]["rollingUpdate"]["partition"], 4, "{object}");
+            assert_eq!(
+                result["spec"]["updateStrategy"]["rollingUpdate"]["partition"], 4,
+                "{object}"
+            );
         }
     }
 
@@ -156,7 +177,10 @@ mod tests {
         assert_eq!(applied(&object, patch), json!({"spec": {}}));
         let object = json!({"spec": {"updateStrategy": {"type": "", "rollingUpdate": {"partition": 4}}}});
         let patch = PatchBuilder::new(object.clone()).prune(&PARTITION, 1).build();
-        assert_eq!(applied(&object, patch), json!({"spec": {"updateStrategy": {"type": ""}}}));
+        assert_eq!(
+            applied(&object, patch),
+            json!({"spec": {"updateStrategy": {"type": ""}}})
+        );
     }
 
     #[test]

@@ -30,7 +30,11 @@ impl Guard {
             return None;
         }
         let stable = parts.next().and_then(|id| id.parse().ok());
-        Some(Self { uid: uid.to_owned(), rollout: rollout.to_owned(), stable })
+        Some(Self {
+            uid: uid.to_owned(),
+            rollout: rollout.to_owned(),
+            stable,
+        })
     }
 }
 
@@ -53,7 +57,11 @@ impl Original {
     /// Reads the annotation's value; `None` when it is neither [`names::NO_PARTITION`] nor a decimal integer from 0.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
-        if text == names::NO_PARTITION { Some(Self::Absent) } else { read_count(text).map(Self::Partition) }
+        if text == names::NO_PARTITION {
+            Some(Self::Absent)
+        } else {
+            read_count(text).map(Self::Partition)
+        }
     }
 
     /// The annotation's value.
@@ -102,11 +110,18 @@ impl Marks {
     pub fn read(annotations: &Map<String, Value>) -> Self {
         let text = |name: &str| annotations.get(name).and_then(Value::as_str);
         let hold = annotations.contains_key(names::IN_PROGRESSING).then(|| Hold {
-            granted: text(names::GRANTED_PARTITION).and_then(read_count).unwrap_or(names::HOLD_PARTITION),
+            granted: text(names::GRANTED_PARTITION)
+                .and_then(read_count)
+                .unwrap_or(names::HOLD_PARTITION),
             granted_text: text(names::GRANTED_PARTITION).map(str::to_owned),
-            original: text(names::ORIGINAL_PARTITION).and_then(Original::read).unwrap_or(Original::Absent),
+            original: text(names::ORIGINAL_PARTITION)
+                .and_then(Original::read)
+                .unwrap_or(Original::Absent),
         });
-        Self { guard: text(names::GUARDED_BY).and_then(Guard::read), hold }
+        Self {
+            guard: text(names::GUARDED_BY).and_then(Guard::read),
+            hold,
+        }
     }
 
     /// The guard, unless the mark is void for the object with this UID.
@@ -141,12 +156,23 @@ mod tests {
 
     #[test]
     fn a_grant_that_cannot_be_read_grants_nothing() {
-        for grant in [json!("abc"), json!(""), json!("-1"), json!("1e3"), json!("1234567890"), json!(4), Value::Null] {
-            let hold =
-                marks(json!({names::IN_PROGRESSING: "{}", names::GRANTED_PARTITION: grant})).hold.unwrap();
+        for grant in [
+            json!("abc"),
+            json!(""),
+            json!("-1"),
+            json!("1e3"),
+            json!("1234567890"),
+            json!(4),
+            Value::Null,
+        ] {
+            let hold = marks(json!({names::IN_PROGRESSING: "{}", names::GRANTED_PARTITION: grant}))
+                .hold
+                .unwrap();
             assert_eq!(hold.granted, names::HOLD_PARTITION, "{grant}");
         }
-        let hold = marks(json!({names::IN_PROGRESSING: "{}", names::GRANTED_PARTITION: "4"})).hold.unwrap();
+        let hold = marks(json!({names::IN_PROGRESSING: "{}", names::GRANTED_PARTITION: "4"}))
+            .hold
+            .unwrap();
         assert_eq!(hold.granted, 4);
     }
 
@@ -160,7 +186,9 @@ mod tests {
 
     #[test]
     fn a_mark_of_another_version_still_names_its_rollout() {
-        let guard = marks(json!({names::GUARDED_BY: "u1/ro/v9:whatever/else"})).guard.unwrap();
+        let guard = marks(json!({names::GUARDED_BY: "u1/ro/v9:whatever/else"}))
+            .guard
+            .unwrap();
         assert_eq!((guard.rollout.as_str(), guard.stable), ("ro", None));
         assert_eq!(marks(json!({names::GUARDED_BY: "u1"})).guard, None);
     }

@@ -28,7 +28,11 @@ pub struct GroupKind {
 
 impl std::fmt::Display for GroupKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.group.is_empty() { write!(f, "{}", self.kind) } else { write!(f, "{}.{}", self.kind, self.group) }
+        if self.group.is_empty() {
+            write!(f, "{}", self.kind)
+        } else {
+            write!(f, "{}.{}", self.kind, self.group)
+        }
     }
 }
 
@@ -111,6 +115,8 @@ impl View {
     /// Whether the operator has seen the present generation. `None`: it does not say.
     #[must_use]
     pub fn observed(&self) -> Option<bool> {
-        self.reported.observed_generation.map(|seen| seen >= self.generation)
+        self.reported
+            .observed_generation
+            .map(|seen| seen >= self.generation)
     }
 }

@@ -32,7 +32,12 @@ impl PodView {
     #[must_use]
     pub fn read(pod: &Value) -> Self {
         let metadata = &pod["metadata"];
-        let label = |name: &str| metadata["labels"].get(name).and_then(Value::as_str).map(str::to_owned);
+        let label = |name: &str| {
+            metadata["labels"]
+                .get(name)
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
         let owner = metadata["ownerReferences"]
             .as_array()
             .into_iter()
@@ -55,7 +60,12 @@ impl PodView {
     /// Whether the pod runs the revision: it is there and nobody has asked it to leave.
     #[must_use]
     pub fn runs(&self, revision: &str) -> bool {
-        !self.terminating && !self.finished && self.revision.as_deref().is_some_and(|own| names_revision(own, revision))
+        !self.terminating
+            && !self.finished
+            && self
+                .revision
+                .as_deref()
+                .is_some_and(|own| names_revision(own, revision))
     }
 }
 
@@ -64,11 +74,17 @@ impl PodView {
 #[must_use]
 pub fn names_revision(label: &str, revision: &str) -> bool {
     !label.is_empty()
-        && (label == revision || revision.strip_suffix(label).is_some_and(|rest| rest.ends_with('-')))
+        && (label == revision
+            || revision
+                .strip_suffix(label)
+                .is_some_and(|rest| rest.ends_with('-')))
 }
 
 fn condition<'a>(pod: &'a Value, kind: &str) -> Option<&'a Value> {
-    pod["status"]["conditions"].as_array()?.iter().find(|c| c["type"] == kind)
+    pod["status"]["conditions"]
+        .as_array()?
+        .iter()
+        .find(|c| c["type"] == kind)
 }
 
 fn reason(pod: &Value) -> Option<String> {
@@ -79,11 +95,15 @@ fn reason(pod: &Value) -> Option<String> {
         .flatten();
     for container in containers {
         let state = &container["state"];
-        if let Some(reason) = text(&state["waiting"]["reason"]).or_else(|| text(&state["terminated"]["reason"])) {
+        if let Some(reason) =
+            text(&state["waiting"]["reason"]).or_else(|| text(&state["terminated"]["reason"]))
+        {
             return Some(reason);
         }
     }
-    condition(pod, "PodScheduled").filter(|c| c["status"] == "False").and_then(|c| text(&c["reason"]))
+    condition(pod, "PodScheduled")
+        .filter(|c| c["status"] == "False")
+        .and_then(|c| text(&c["reason"]))
 }
 
 #[cfg(test)]
@@ -116,9 +136,15 @@ mod tests {
     fn the_reason_is_the_first_thing_that_keeps_it_from_being_ready() {
         let waiting = json!({"metadata": {"name": "a"}, "status": {"containerStatuses": [
             {"state": {"running": {}}}, {"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}});
-        assert_eq!(PodView::read(&waiting).reason.as_deref(), Some("CrashLoopBackOff"));
+        assert_eq!(
+            PodView::read(&waiting).reason.as_deref(),
+            Some("CrashLoopBackOff")
+        );
         let unschedulable = json!({"metadata": {"name": "a"}, "status": {"conditions": [
             {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}});
-        assert_eq!(PodView::read(&unschedulable).reason.as_deref(), Some("Unschedulable"));
+        assert_eq!(
+            PodView::read(&unschedulable).reason.as_deref(),
+            Some("Unschedulable")
+        );
     }
 }

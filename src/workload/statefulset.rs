@@ -42,7 +42,10 @@ fn annotation(name: &str) -> [&str; 3] {
 impl Adapter for StatefulSetLike {
     fn view(&self, object: &Value) -> Result<View, FieldError> {
         let partition = self.partition.get(object)?;
-        let strategy = self.strategy_type.get(object)?.filter(|kind| !kind.is_empty() && kind != "RollingUpdate");
+        let strategy = self
+            .strategy_type
+            .get(object)?
+            .filter(|kind| !kind.is_empty() && kind != "RollingUpdate");
         let annotations = object["metadata"]["annotations"].as_object();
         Ok(View {
             uid: UID.get(object)?.unwrap_or_default(),
@@ -68,18 +71,33 @@ impl Adapter for StatefulSetLike {
     }
 
     fn hold(&self, view: &View) -> PatchBuilder {
-        let rollout = view.guard().map(|guard| guard.rollout.as_str()).unwrap_or_default();
+        let rollout = view
+            .guard()
+            .map(|guard| guard.rollout.as_str())
+            .unwrap_or_default();
         guarded_write(view)
             .set(self.partition.path(), json!(names::HOLD_PARTITION))
-            .set(&annotation(names::IN_PROGRESSING), json!(marks::in_progressing(rollout)))
-            .set(&annotation(names::GRANTED_PARTITION), json!(names::HOLD_PARTITION.to_string()))
-            .set(&annotation(names::ORIGINAL_PARTITION), json!(Original::of(view.partition).text()))
+            .set(
+                &annotation(names::IN_PROGRESSING),
+                json!(marks::in_progressing(rollout)),
+            )
+            .set(
+                &annotation(names::GRANTED_PARTITION),
+                json!(names::HOLD_PARTITION.to_string()),
+            )
+            .set(
+                &annotation(names::ORIGINAL_PARTITION),
+                json!(Original::of(view.partition).text()),
+            )
     }
 
     fn expose(&self, view: &View, partition: i64) -> PatchBuilder {
         guarded_write(view)
             .set(self.partition.path(), json!(partition))
-            .set(&annotation(names::GRANTED_PARTITION), json!(partition.to_string()))
+            .set(
+                &annotation(names::GRANTED_PARTITION),
+                json!(partition.to_string()),
+            )
     }
 
     fn release(&self, view: &View, freedom: Freedom) -> PatchBuilder {
@@ -122,7 +140,10 @@ impl Adapter for StatefulSetLike {
 
 impl StatefulSetLike {
     fn label(&self, object: &Value) -> TypeLabel {
-        match object["metadata"]["labels"].get(names::WORKLOAD_TYPE).and_then(Value::as_str) {
+        match object["metadata"]["labels"]
+            .get(names::WORKLOAD_TYPE)
+            .and_then(Value::as_str)
+        {
             None => TypeLabel::Missing,
             Some(value) if value == self.type_label() => TypeLabel::Right,
             Some(value) => TypeLabel::Wrong(value.to_owned()),
@@ -135,7 +156,9 @@ impl StatefulSetLike {
         if let Some(annotations) = object["metadata"]["annotations"].as_object() {
             let ours = annotations
                 .iter()
-                .filter(|(name, _)| *name == names::GUARDED_BY || names::RELEASE_MARKS.contains(&name.as_str()))
+                .filter(|(name, _)| {
+                    *name == names::GUARDED_BY || names::RELEASE_MARKS.contains(&name.as_str())
+                })
                 .map(|(name, value)| (name.clone(), value.clone()));
             metadata.insert("annotations".to_owned(), Value::Object(ours.collect()));
         }
@@ -209,7 +232,10 @@ mod tests {
         for (path, value) in [
             ("/metadata/generation", json!(8)),
             ("/metadata/uid", json!("other")),
-            ("/metadata/annotations/rollouts.kruise.io~1granted-partition", json!("32767")),
+            (
+                "/metadata/annotations/rollouts.kruise.io~1granted-partition",
+                json!("32767"),
+            ),
         ] {
             let mut object = held("0");
             *object.pointer_mut(path).unwrap() = value;
@@ -222,9 +248,15 @@ mod tests {
         let object = held("2");
         let view = STATEFULSET_LIKE.view(&object).unwrap();
         let result = after(&object, STATEFULSET_LIKE.release(&view, Freedom::Guarded));
-        assert_eq!(result["spec"]["updateStrategy"], json!({"rollingUpdate": {"partition": 2}}));
+        assert_eq!(
+            result["spec"]["updateStrategy"],
+            json!({"rollingUpdate": {"partition": 2}})
+        );
         let guard = Guard::text("u", "ro", &TemplateId::of(&json!({"v": 2})));
-        assert_eq!(result["metadata"]["annotations"], json!({"theirs": "stays", names::GUARDED_BY: guard}));
+        assert_eq!(
+            result["metadata"]["annotations"],
+            json!({"theirs": "stays", names::GUARDED_BY: guard})
+        );
 
         let object = held("none");
         let view = STATEFULSET_LIKE.view(&object).unwrap();

@@ -40,7 +40,10 @@ impl TemplateId {
         feed(&mut strict, template);
         let mut lenient = Sha256::new();
         feed(&mut lenient, &normalised(template));
-        Self { lenient: hex(&lenient.finalize(), 16), strict: hex(&strict.finalize(), 8) }
+        Self {
+            lenient: hex(&lenient.finalize(), 16),
+            strict: hex(&strict.finalize(), 8),
+        }
     }
 
     /// Compares two identities.
@@ -73,9 +76,10 @@ impl FromStr for TemplateId {
             part.len() == length && part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
         };
         match text.split_once('-') {
-            Some((lenient, strict)) if hexadecimal(lenient, 16) && hexadecimal(strict, 8) => {
-                Ok(Self { lenient: lenient.to_owned(), strict: strict.to_owned() })
-            }
+            Some((lenient, strict)) if hexadecimal(lenient, 16) && hexadecimal(strict, 8) => Ok(Self {
+                lenient: lenient.to_owned(),
+                strict: strict.to_owned(),
+            }),
             _ => Err(NotATemplateId(text.to_owned())),
         }
     }
@@ -84,7 +88,10 @@ impl FromStr for TemplateId {
 /// The template without what controllers inject (hash labels) and without members that are null or empty.
 fn normalised(template: &Value) -> Value {
     let mut template = template.clone();
-    if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+    if let Some(labels) = template
+        .pointer_mut("/metadata/labels")
+        .and_then(Value::as_object_mut)
+    {
         labels.remove(names::POD_TEMPLATE_HASH);
         labels.remove(names::CONTROLLER_REVISION_HASH);
     }
@@ -138,7 +145,12 @@ fn feed(hash: &mut Sha256, value: &Value) {
 }
 
 pub(crate) fn hex(bytes: &[u8], digits: usize) -> String {
-    bytes.iter().flat_map(|b| [b >> 4, b & 15]).take(digits).filter_map(|n| char::from_digit(n.into(), 16)).collect()
+    bytes
+        .iter()
+        .flat_map(|b| [b >> 4, b & 15])
+        .take(digits)
+        .filter_map(|n| char::from_digit(n.into(), 16))
+        .collect()
 }
 
 #[cfg(test)]
@@ -170,7 +182,10 @@ mod tests {
         let mut unknown = template("a:v1");
         unknown["spec"]["somethingOfTheirOwn"] = json!({"knob": false});
         assert_eq!(plain.likeness(&TemplateId::of(&unknown)), Likeness::Different);
-        assert_eq!(plain.likeness(&TemplateId::of(&template("a:v2"))), Likeness::Different);
+        assert_eq!(
+            plain.likeness(&TemplateId::of(&template("a:v2"))),
+            Likeness::Different
+        );
         assert_eq!(plain.likeness(&TemplateId::of(&Value::Null)), Likeness::Different);
     }
 
@@ -179,8 +194,14 @@ mod tests {
         let a: Value = serde_json::from_str(r#"{"spec":{"x":1,"y":2}}"#).unwrap();
         let b: Value = serde_json::from_str(r#"{"spec":{"y":2,"x":1}}"#).unwrap();
         assert_eq!(TemplateId::of(&a), TemplateId::of(&b));
-        assert_ne!(TemplateId::of(&json!({"a": ["x", "y"]})), TemplateId::of(&json!({"a": ["y", "x"]})));
-        assert_ne!(TemplateId::of(&json!({"a": "1"})), TemplateId::of(&json!({"a": 1})));
+        assert_ne!(
+            TemplateId::of(&json!({"a": ["x", "y"]})),
+            TemplateId::of(&json!({"a": ["y", "x"]}))
+        );
+        assert_ne!(
+            TemplateId::of(&json!({"a": "1"})),
+            TemplateId::of(&json!({"a": 1}))
+        );
     }
 
     #[test]
@@ -188,7 +209,13 @@ mod tests {
         let id = TemplateId::of(&template("a:v1"));
         assert_eq!(id.to_string().parse(), Ok(id.clone()));
         assert_eq!(id.to_string().len(), 25);
-        for junk in ["", "-", "abc", "0123456789abcdef-0123456G", "0123456789ABCDEF-01234567"] {
+        for junk in [
+            "",
+            "-",
+            "abc",
+            "0123456789abcdef-0123456G",
+            "0123456789ABCDEF-01234567",
+        ] {
             assert!(junk.parse::<TemplateId>().is_err(), "{junk}");
         }
     }

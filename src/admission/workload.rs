@@ -1,0 +1,255 @@
+//! The hold: what admission makes of a write to a workload.
+//!
+//! The verdict is a function of the old object, the new object and the writer. For everybody but the controller the marks come
+//! from the **old** object, whatever the new one says, and the partition cannot fall below what was granted. It is idempotent:
+//! reviewing its own result against the same old object changes nothing, so it may be asked again after other webhooks.
+
+use json_patch::Patch;
+use serde_json::{Map, Value, json};
+
+use crate::lens::PatchBuilder;
+use crate::names;
+use crate::workload::marks::{self, Guard, Hold, Marks, Original};
+use crate::workload::{Adapter, TemplateId};
+
+/// One write, as the API server shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Write<'a> {
+    /// The object before the write.
+    pub old: &'a Value,
+    /// The object as the writer, and admission before us, would have it.
+    pub new: &'a Value,
+    /// User and field manager are the controller's. Its writes pass as they are if they leave the template alone.
+    pub by_controller: bool,
+    /// The Rollout that names the workload, for the moment before the workload is marked.
+    pub claimed_by: Option<&'a str>,
+}
+
+/// What became of the write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// No Rollout governs the workload, or nothing needed to be changed.
+    Unchanged,
+    /// A new template: held.
+    Held,
+    /// The write would have loosened the hold or touched the marks: put right.
+    Clamped,
+}
+
+/// The answer to a write. Writes are never refused.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// For metrics.
+    pub outcome: Outcome,
+    /// To be applied to the new object.
+    pub patch: Patch,
+    /// To be shown to the writer.
+    pub warning: Option<String>,
+}
+
+impl Verdict {
+    fn unchanged() -> Self {
+        Self {
+            outcome: Outcome::Unchanged,
+            patch: Patch(Vec::new()),
+            warning: None,
+        }
+    }
+}
+
+/// Judges an update of a workload of the adapter's kind.
+#[must_use]
+pub fn review(adapter: &dyn Adapter, write: Write<'_>) -> Verdict {
+    let empty = Map::new();
+    let uid = write.old["metadata"]["uid"].as_str().unwrap_or_default();
+    let old_annotations = annotations(write.old).unwrap_or(&empty);
+    let before = Marks::read(old_annotations);
+    let changed = write.old["spec"].get("template") != write.new["spec"].get("template");
+    if write.by_controller && !changed {
+        return Verdict::unchanged();
+    }
+    let guard = match (before.guard_of(uid), write.claimed_by) {
+        (Some(guard), _) => Guarded {
+            text: old_annotations[names::GUARDED_BY].clone(),
+            rollout: guard.rollout.clone(),
+            hold: before.hold.as_ref(),
+        },
+        (None, Some(rollout)) if changed => {
+            let stable = TemplateId::of(&write.old["spec"]["template"]);
+            Guarded {
+                text: json!(Guard::text(uid, rollout, &stable)),
+                rollout: rollout.to_owned(),
+                hold: None,
+            }
+        }
+        (None, _) => return Verdict::unchanged(),
+    };
+    if changed || guard.hold.is_some() {
+        keep(adapter, &write, &guard, changed)
+    } else {
+        restore_guard(&write, &guard)
+    }
+}
+
+struct Guarded<'a> {
+    text: Value,
+    rollout: String,
+    hold: Option<&'a Hold>,
+}
+
+/// Holds a new template, or keeps the hold.
+fn keep(adapter: &dyn Adapter, write: &Write<'_>, guard: &Guarded<'_>, changed: bool) -> Verdict {
+    let asked = read_partition(adapter, write.new);
+    let floor = floor(write, guard, changed);
+    let echo = echo(write.new, asked);
+    let original = original(adapter, write, guard, echo, asked);
+    // Nobody asked for the partition of an echo.
+    let partition = if echo.is_some() {
+        floor
+    } else {
+        asked.map_or(floor, |asked| asked.max(floor))
+    };
+    let mut patch = PatchBuilder::new(skeleton(write.new)).set(adapter.partition_path(), json!(partition));
+    if !is_rolling(write.new, adapter.strategy_type_path()) {
+        patch = patch.set(adapter.strategy_type_path(), json!("RollingUpdate"));
+    }
+    for (mark, value) in [
+        (names::GUARDED_BY, guard.text.clone()),
+        (
+            names::IN_PROGRESSING,
+            json!(marks::in_progressing(&guard.rollout)),
+        ),
+        (names::GRANTED_PARTITION, json!(floor.to_string())),
+        (names::ORIGINAL_PARTITION, json!(original.text())),
+    ] {
+        patch = patch.set(&["metadata", "annotations", mark], value);
+    }
+    if let Some(label) = write.old["metadata"]["labels"].get(names::WORKLOAD_TYPE) {
+        patch = patch.set(&["metadata", "labels", names::WORKLOAD_TYPE], label.clone());
+    }
+    if patch.is_empty() {
+        return Verdict::unchanged();
+    }
+    let outcome = if changed { Outcome::Held } else { Outcome::Clamped };
+    let warning = Some(warning(write, &guard.rollout, changed, floor));
+    Verdict {
+        outcome,
+        patch: patch.build(),
+        warning,
+    }
+}
+
+/// The least partition that this write may leave behind; pods that the same write adds are not granted.
+fn floor(write: &Write<'_>, guard: &Guarded<'_>, changed: bool) -> i64 {
+    let Some(hold) = guard.hold.filter(|_| !changed) else {
+        return names::HOLD_PARTITION;
+    };
+    let replicas = |object: &Value| object["spec"]["replicas"].as_i64().unwrap_or(1);
+    let (was, is) = (replicas(write.old), replicas(write.new));
+    if is > was && is > hold.granted {
+        is
+    } else {
+        hold.granted
+    }
+}
+
+/// The original partition in the marks of an object whose partition is the grant in the same marks: such an object echoes a
+/// state of ours.
+fn echo(object: &Value, asked: Option<i64>) -> Option<Original> {
+    let annotations = annotations(object)?;
+    let hold = Marks::read(annotations).hold?;
+    let original = annotations
+        .get(names::ORIGINAL_PARTITION)?
+        .as_str()
+        .and_then(Original::read)?;
+    (hold.granted_text? == asked?.to_string()).then_some(original)
+}
+
+/// The partition to restore: what people last asked for.
+fn original(
+    adapter: &dyn Adapter,
+    write: &Write<'_>,
+    guard: &Guarded<'_>,
+    echo: Option<Original>,
+    asked: Option<i64>,
+) -> Original {
+    match (guard.hold, echo) {
+        (_, Some(original)) => original,
+        (Some(hold), None) if asked == read_partition(adapter, write.old) => hold.original,
+        (_, None) => Original::of(asked),
+    }
+}
+
+/// Outside a release the writer may do anything but touch the marks.
+fn restore_guard(write: &Write<'_>, guard: &Guarded<'_>) -> Verdict {
+    let mut patch = PatchBuilder::new(skeleton(write.new));
+    for mark in names::RELEASE_MARKS {
+        patch = patch.remove(&["metadata", "annotations", mark]);
+    }
+    patch = patch.set(
+        &["metadata", "annotations", names::GUARDED_BY],
+        guard.text.clone(),
+    );
+    if patch.is_empty() {
+        return Verdict::unchanged();
+    }
+    let warning = format!(
+        "annotations of Rollout {} on this workload are kept as they were",
+        guard.rollout
+    );
+    Verdict {
+        outcome: Outcome::Clamped,
+        patch: patch.build(),
+        warning: Some(warning),
+    }
+}
+
+fn warning(write: &Write<'_>, rollout: &str, changed: bool, floor: i64) -> String {
+    let namespace = write.new["metadata"]["namespace"].as_str().unwrap_or("default");
+    let see = format!("see: kubectl kruise rollout status {rollout} -n {namespace}");
+    if changed {
+        format!("the new template is held by Rollout {rollout}; {see}")
+    } else {
+        format!(
+            "a release is in progress: the partition stays at {floor} or above until Rollout {rollout} grants more; {see}"
+        )
+    }
+}
+
+fn annotations(object: &Value) -> Option<&Map<String, Value>> {
+    object["metadata"]["annotations"].as_object()
+}
+
+fn is_rolling(object: &Value, path: &[&str]) -> bool {
+    match path.iter().try_fold(object, |at, name| at.get(*name)) {
+        None | Some(Value::Null) => true,
+        Some(kind) => matches!(kind.as_str(), Some("" | "RollingUpdate")),
+    }
+}
+
+/// A partition that is no integer counts as none: the schema, not we, refuses it.
+fn read_partition(adapter: &dyn Adapter, object: &Value) -> Option<i64> {
+    adapter
+        .partition_path()
+        .iter()
+        .try_fold(object, |at, name| at.get(*name))?
+        .as_i64()
+}
+
+/// The parts of the object that a verdict may change, without the template.
+fn skeleton(object: &Value) -> Value {
+    let part = |root: &str, name: &str| {
+        object[root]
+            .get(name)
+            .map(|value| (name.to_owned(), value.clone()))
+    };
+    let metadata: Map<_, _> = ["annotations", "labels"]
+        .iter()
+        .filter_map(|name| part("metadata", name))
+        .collect();
+    let spec: Map<_, _> = part("spec", "updateStrategy").into_iter().collect();
+    json!({ "metadata": metadata, "spec": spec })
+}
+
+#[cfg(test)]
+mod tests;
