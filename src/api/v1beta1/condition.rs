@@ -62,13 +62,12 @@ pub mod reason {
 /// One condition.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["type", "status", "reason", "message"]))]
 pub struct Condition {
     /// Type of the condition.
     #[serde(rename = "type")]
-    #[schemars(required)]
     pub type_: String,
     /// True, False or Unknown.
-    #[schemars(required)]
     pub status: String,
     /// When status, reason or message last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,10 +76,8 @@ pub struct Condition {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
     /// One word for why.
-    #[schemars(required)]
     pub reason: String,
     /// What it means, for people.
-    #[schemars(required)]
     pub message: String,
 }
 
@@ -128,4 +125,87 @@ pub fn remove(conditions: &mut Vec<Condition>, type_: &str) -> bool {
     let before = conditions.len();
     conditions.retain(|condition| condition.type_ != type_);
     conditions.len() != before
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn at(second: i64) -> Time {
+        Time(jiff::Timestamp::from_second(second).unwrap())
+    }
+
+    fn times(condition: &Condition) -> (i64, i64) {
+        let second = |time: &Option<Time>| time.as_ref().unwrap().0.as_second();
+        (
+            second(&condition.last_update_time),
+            second(&condition.last_transition_time),
+        )
+    }
+
+    #[rstest]
+    #[case::same_words(TRUE, reason::IN_ROLLING, "step 1", false, (1, 1))]
+    #[case::new_message(TRUE, reason::IN_ROLLING, "step 2", true, (2, 1))]
+    #[case::new_reason(TRUE, reason::PAUSED, "step 1", true, (2, 1))]
+    #[case::new_status(FALSE, reason::IN_ROLLING, "step 1", true, (2, 2))]
+    fn set_again(
+        #[case] status: &str,
+        #[case] reason: &str,
+        #[case] message: &str,
+        #[case] changes: bool,
+        #[case] expected: (i64, i64),
+    ) {
+        let mut conditions = Vec::new();
+        assert!(set(
+            &mut conditions,
+            SUCCEEDED,
+            TRUE,
+            reason::COMPLETED,
+            "other",
+            &at(1)
+        ));
+        assert!(set(
+            &mut conditions,
+            PROGRESSING,
+            TRUE,
+            reason::IN_ROLLING,
+            "step 1",
+            &at(1)
+        ));
+        assert_eq!(
+            set(&mut conditions, PROGRESSING, status, reason, message, &at(2)),
+            changes
+        );
+        assert_eq!(conditions.len(), 2);
+        let condition = get(&conditions, PROGRESSING).unwrap();
+        assert_eq!(
+            (&*condition.status, &*condition.reason, &*condition.message),
+            (status, reason, message)
+        );
+        assert_eq!(times(condition), expected);
+    }
+
+    #[test]
+    fn status_without_a_time_gets_one() {
+        let mut conditions = vec![Condition {
+            type_: READY.to_owned(),
+            status: TRUE.to_owned(),
+            ..Condition::default()
+        }];
+        assert!(set(&mut conditions, READY, TRUE, "", "now", &at(3)));
+        assert_eq!(times(&conditions[0]), (3, 3));
+    }
+
+    #[test]
+    fn remove_takes_only_that_type() {
+        let mut conditions = Vec::new();
+        set(&mut conditions, PROGRESSING, TRUE, "", "", &at(1));
+        set(&mut conditions, READY, TRUE, "", "", &at(1));
+        assert!(remove(&mut conditions, PROGRESSING));
+        assert!(!remove(&mut conditions, PROGRESSING));
+        assert!(get(&conditions, PROGRESSING).is_none());
+        assert!(get(&conditions, READY).is_some());
+    }
 }

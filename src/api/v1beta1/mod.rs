@@ -2,27 +2,21 @@
 //!
 //! Reading never fails because of a word we do not know: phases, step states, reasons and condition types are strings with
 //! constants beside them ([`phase`], [`step_state`], [`finalising_step`], [`condition`]). Every field has a default on
-//! reading, so one damaged object cannot stop a watch; which fields must be there is said in the schema, by [`crd`].
+//! reading, so one damaged object cannot stop a watch; which fields must be there is said in the schema alone.
 
 pub mod condition;
+mod definition;
 mod spec;
 mod status;
 
 pub use condition::Condition;
+pub use definition::crd;
 pub use spec::{
     Amount, BlueGreenStrategy, CanaryStep, CanaryStrategy, CustomNetworkRef, GatewayRoute, HeaderValue,
     HttpRouteMatch, IngressRef, IntOrPercent, MalformedAmount, PathMatch, Pause, PodTemplateMetadata,
     RequestHeaderModifier, Rollout, RolloutSpec, Strategy, TrafficRouting, ValueMatch, WorkloadRef,
 };
 pub use status::{BlueGreenStatus, CanaryStatus, RolloutStatus, finalising_step, phase, step_state};
-
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::CustomResourceExt;
-
-/// The definition of the `Rollout` kind, as it is installed.
-pub fn crd() -> CustomResourceDefinition {
-    Rollout::crd()
-}
 
 #[cfg(test)]
 mod tests;

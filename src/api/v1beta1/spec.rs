@@ -33,12 +33,11 @@ use super::status::RolloutStatus;
     printcolumn = r#"{"name":"AGE","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["workloadRef", "strategy"]))]
 pub struct RolloutSpec {
     /// The workload that this Rollout governs; it lives in the same namespace.
-    #[schemars(required)]
     pub workload_ref: WorkloadRef,
     /// How an update is carried out.
-    #[schemars(required)]
     pub strategy: Strategy,
     /// A disabled Rollout lets go of its workload: updates roll out at the workload's own pace.
     #[serde(skip_serializing_if = "Not::not")]
@@ -48,15 +47,13 @@ pub struct RolloutSpec {
 /// Names the workload that a Rollout governs.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["apiVersion", "kind", "name"]))]
 pub struct WorkloadRef {
     /// Group and version of the workload, for example `apps/v1`.
-    #[schemars(required)]
     pub api_version: String,
     /// Kind of the workload, for example `StatefulSet`.
-    #[schemars(required)]
     pub kind: String,
     /// Name of the workload.
-    #[schemars(required)]
     pub name: String,
 }
 
@@ -64,13 +61,18 @@ impl WorkloadRef {
     /// Group and version, or `None` if `apiVersion` is not of the form `version` or `group/version`.
     /// The core group is the empty string.
     pub fn group_version(&self) -> Option<(&str, &str)> {
-        let (group, version) = match self.api_version.split_once('/') {
-            Some((group, _)) if group.is_empty() => return None,
-            Some(parts) => parts,
-            None => ("", self.api_version.as_str()),
-        };
-        (!version.is_empty() && !version.contains('/')).then_some((group, version))
+        match self.api_version.split_once('/') {
+            Some((group, version)) => (is_name(group) && is_name(version)).then_some((group, version)),
+            None => is_name(&self.api_version).then_some(("", &*self.api_version)),
+        }
     }
+}
+
+/// Whether this can stand as a part of an `apiVersion`.
+fn is_name(text: &str) -> bool {
+    let allowed =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'-');
+    !text.is_empty() && text.bytes().all(allowed)
 }
 
 /// Exactly one of `canary` and `blueGreen`, and a switch that stops either.
@@ -201,15 +203,14 @@ pub struct PathMatch {
 /// Condition on a header or a query parameter.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["name", "value"]))]
 pub struct ValueMatch {
     /// `Exact` or `RegularExpression`.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
     /// Name of the header or parameter.
-    #[schemars(required)]
     pub name: String,
     /// Value to compare with.
-    #[schemars(required)]
     pub value: String,
 }
 
@@ -234,12 +235,11 @@ pub struct RequestHeaderModifier {
 /// A header and its value.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["name", "value"]))]
 pub struct HeaderValue {
     /// Name of the header.
-    #[schemars(required)]
     pub name: String,
     /// Value of the header.
-    #[schemars(required)]
     pub value: String,
 }
 
@@ -258,9 +258,9 @@ pub struct PodTemplateMetadata {
 /// How requests reach the pods.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["service"]))]
 pub struct TrafficRouting {
     /// Service in front of the workload.
-    #[schemars(required)]
     pub service: String,
     /// Seconds that the provider needs to act on a change.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -279,12 +279,12 @@ pub struct TrafficRouting {
 /// An Ingress.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["name"]))]
 pub struct IngressRef {
     /// Class of the Ingress, for example `nginx`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub class_type: String,
     /// Name of the Ingress.
-    #[schemars(required)]
     pub name: String,
 }
 
@@ -300,15 +300,13 @@ pub struct GatewayRoute {
 /// An object of another network.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["apiVersion", "kind", "name"]))]
 pub struct CustomNetworkRef {
     /// Group and version of the object.
-    #[schemars(required)]
     pub api_version: String,
     /// Kind of the object.
-    #[schemars(required)]
     pub kind: String,
     /// Name of the object.
-    #[schemars(required)]
     pub name: String,
 }
 
@@ -384,9 +382,6 @@ impl JsonSchema for IntOrPercent {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "anyOf": [{"type": "integer"}, {"type": "string"}],
-            "x-kubernetes-int-or-string": true,
-        })
+        json_schema!({ "x-kubernetes-int-or-string": true })
     }
 }

@@ -63,6 +63,7 @@ pub mod finalising_step {
 /// State of a Rollout.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["currentStepIndex", "currentStepState"]))]
 pub struct RolloutStatus {
     /// Generation of the Rollout that this status speaks of.
     #[serde(skip_serializing_if = "is_zero_i64")]
@@ -83,16 +84,15 @@ pub struct RolloutStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blue_green_status: Option<BlueGreenStatus>,
     /// Number of the current step, from 1; as in the state of the release.
-    #[schemars(required)]
     pub current_step_index: i32,
     /// State of the current step; as in the state of the release.
-    #[schemars(required)]
     pub current_step_state: String,
 }
 
 /// State of a release in batches.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["podTemplateHash", "nextStepIndex", "finalisingStep", "currentStepState", "canaryRevision", "canaryReplicas", "canaryReadyReplicas"]))]
 pub struct CanaryStatus {
     /// Generation of the workload that this status speaks of.
     #[serde(skip_serializing_if = "is_zero_i64")]
@@ -107,19 +107,15 @@ pub struct CanaryStatus {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub stable_revision: String,
     /// Label value that selects the new pods.
-    #[schemars(required)]
     pub pod_template_hash: String,
     /// Number of the current step, from 1.
     #[serde(skip_serializing_if = "is_zero_i32")]
     pub current_step_index: i32,
     /// Number of the step to go to next, -1 after the last one. People write another one to jump.
-    #[schemars(required)]
     pub next_step_index: i32,
     /// What is being done to end the release.
-    #[schemars(required)]
     pub finalising_step: String,
     /// State of the current step. People write StepReady to approve.
-    #[schemars(required)]
     pub current_step_state: String,
     /// What the step does or waits for.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -128,13 +124,10 @@ pub struct CanaryStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_update_time: Option<Time>,
     /// Revision that is being released.
-    #[schemars(required)]
     pub canary_revision: String,
     /// Number of pods of the revision that is being released.
-    #[schemars(required)]
     pub canary_replicas: i32,
     /// Number of those that are ready.
-    #[schemars(required)]
     pub canary_ready_replicas: i32,
     /// Identity of the template that is being released.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -147,6 +140,7 @@ pub struct CanaryStatus {
 /// State of a release beside the present pods.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["podTemplateHash", "nextStepIndex", "finalisingStep", "currentStepState", "updatedRevision", "updatedReplicas", "updatedReadyReplicas"]))]
 pub struct BlueGreenStatus {
     /// Generation of the workload that this status speaks of.
     #[serde(skip_serializing_if = "is_zero_i64")]
@@ -161,19 +155,15 @@ pub struct BlueGreenStatus {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub stable_revision: String,
     /// Label value that selects the new pods.
-    #[schemars(required)]
     pub pod_template_hash: String,
     /// Number of the current step, from 1.
     #[serde(skip_serializing_if = "is_zero_i32")]
     pub current_step_index: i32,
     /// Number of the step to go to next, -1 after the last one.
-    #[schemars(required)]
     pub next_step_index: i32,
     /// What is being done to end the release.
-    #[schemars(required)]
     pub finalising_step: String,
     /// State of the current step.
-    #[schemars(required)]
     pub current_step_state: String,
     /// What the step does or waits for.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -182,13 +172,10 @@ pub struct BlueGreenStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_update_time: Option<Time>,
     /// Revision that is being released.
-    #[schemars(required)]
     pub updated_revision: String,
     /// Number of pods of the revision that is being released.
-    #[schemars(required)]
     pub updated_replicas: i32,
     /// Number of those that are ready.
-    #[schemars(required)]
     pub updated_ready_replicas: i32,
 }
 
