@@ -4,10 +4,14 @@
 //! - [`admission`]: verdicts on writes.
 //! - [`api`]: the `Rollout` resource.
 //! - [`lens`]: typed paths into unstructured JSON, and patches.
+//! - [`plan`]: from steps to counts of pods.
+//! - [`rollout`]: what a Rollout does next.
 //! - [`workload`]: what is read of a workload, and how each kind is held, exposed and released.
 
 pub mod admission;
 pub mod api;
 pub mod lens;
 pub mod names;
+pub mod plan;
+pub mod rollout;
 pub mod workload;

@@ -71,6 +71,8 @@ pub struct View {
     pub uid: String,
     /// `metadata.generation`.
     pub generation: i64,
+    /// `metadata.creationTimestamp`.
+    pub created: Option<jiff::Timestamp>,
     /// `metadata.resourceVersion`, for telling older from newer copies.
     pub resource_version: String,
     /// Deletion has been asked for.

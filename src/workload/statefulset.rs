@@ -27,6 +27,7 @@ pub(super) static STATEFULSET_LIKE: StatefulSetLike = StatefulSetLike {
 const UID: Field<String> = Field::at(&["metadata", "uid"]);
 const GENERATION: Field<i64> = Field::at(&["metadata", "generation"]);
 const RESOURCE_VERSION: Field<String> = Field::at(&["metadata", "resourceVersion"]);
+const CREATION: Field<String> = Field::at(&["metadata", "creationTimestamp"]);
 const DELETION: Field<String> = Field::at(&["metadata", "deletionTimestamp"]);
 const OBSERVED_GENERATION: Field<i64> = Field::at(&["status", "observedGeneration"]);
 const STATUS_REPLICAS: Field<u32> = Field::at(&["status", "replicas"]);
@@ -50,6 +51,7 @@ impl Adapter for StatefulSetLike {
         Ok(View {
             uid: UID.get(object)?.unwrap_or_default(),
             generation: GENERATION.get(object)?.unwrap_or_default(),
+            created: CREATION.get(object)?.and_then(|text| text.parse().ok()),
             resource_version: RESOURCE_VERSION.get(object)?.unwrap_or_default(),
             deleting: DELETION.get(object)?.is_some(),
             label: self.label(object),

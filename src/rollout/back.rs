@@ -1,0 +1,97 @@
+//! Counting pods, and the ways out of a release that are the same for every ending.
+
+use super::EditKind;
+use super::observed::Children;
+use crate::lens::PatchBuilder;
+use crate::workload::{Adapter, Freedom, PodView, View};
+
+/// Pods on the update revision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Updated {
+    /// They exist and nobody has asked them to leave.
+    pub(super) pods: u32,
+    /// They are ready too.
+    pub(super) ready: u32,
+    /// No other pod of the workload is on its way out.
+    pub(super) settled: bool,
+}
+
+/// Counts pods on the update revision; `None` while that cannot be known, because the operator has not seen the present
+/// generation or the pods are not watched yet.
+///
+/// Pods that carry the revision are counted one by one. Where none does, or the operator names no revision, its own counters are
+/// believed: `updatedReplicas`, and readiness only when every pod is ready.
+pub(super) fn updated(view: &View, children: Children<'_>) -> Option<Updated> {
+    let Children::Pods(pods) = children else { return None };
+    if view.observed() == Some(false) {
+        return None;
+    }
+    let reported = &view.reported;
+    let count = |picked: &dyn Fn(&PodView) -> bool| {
+        u32::try_from(pods.iter().filter(|pod| picked(pod)).count()).unwrap_or(u32::MAX)
+    };
+    let settled = !pods.iter().any(|pod| pod.terminating);
+    match &reported.update_revision {
+        Some(revision) if speaks_by_labels(pods) || view.replicas == 0 => Some(Updated {
+            pods: count(&|pod| pod.runs(revision)),
+            ready: count(&|pod| pod.runs(revision) && pod.ready),
+            settled,
+        }),
+        _ => {
+            let pods = reported.updated_replicas.unwrap_or(0);
+            let all_ready = reported.ready_replicas.is_some_and(|ready| ready >= view.replicas);
+            Some(Updated { pods, ready: if all_ready { pods } else { 0 }, settled })
+        }
+    }
+}
+
+/// Whether pods are judged by their labels: some pod carries a revision.
+pub(super) fn speaks_by_labels(pods: &[PodView]) -> bool {
+    pods.is_empty() || pods.iter().any(|pod| pod.revision.is_some())
+}
+
+/// Whether every pod is on the wanted revision, so that a partition above 0 may come back without holding anything back. The
+/// operator must agree: a held-back pod that is deleted returns on its current revision.
+pub(super) fn complete(view: &View, children: Children<'_>) -> bool {
+    let reported = &view.reported;
+    let revisions_agree = match (&reported.current_revision, &reported.update_revision) {
+        (Some(current), Some(update)) => current == update,
+        _ => true,
+    };
+    let counted = match children {
+        Children::Pods(_) => updated(view, children).is_some_and(|updated| updated.pods >= view.replicas),
+        Children::Unknown => true,
+    };
+    let agreed = reported.updated_replicas.is_none_or(|updated| updated >= view.replicas);
+    view.observed() != Some(false) && revisions_agree && counted && agreed
+}
+
+/// Whether nothing of ours is left on the workload.
+pub(super) fn is_free(view: &View) -> bool {
+    view.guard().is_none()
+}
+
+/// The next write that ends governing: open first where a partition above 0 is to come back, else all in one. `None`: wait for
+/// the pods, or nothing is left to do.
+pub(super) fn free(
+    adapter: &dyn Adapter,
+    view: &View,
+    children: Children<'_>,
+) -> Option<(EditKind, PatchBuilder)> {
+    if is_free(view) {
+        return None;
+    }
+    match view.hold() {
+        Some(hold) if hold.original.keeps_back() > 0 && !complete_when_open(view, children) => {
+            let open = adapter.expose(view, 0);
+            (!open.is_empty()).then_some((EditKind::Open, open))
+        }
+        _ => Some((EditKind::Release, adapter.release(view, Freedom::Free))),
+    }
+}
+
+/// Open, and every pod is on the wanted revision.
+pub(super) fn complete_when_open(view: &View, children: Children<'_>) -> bool {
+    let open = view.partition_in_force() == 0 && view.hold().is_some_and(|hold| hold.granted == 0);
+    open && complete(view, children)
+}

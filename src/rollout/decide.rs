@@ -1,0 +1,371 @@
+use jiff::Timestamp;
+
+use super::back::{free, is_free};
+use super::observed::{Observed, Proof, Target, Workload};
+use super::release::{Release, advance};
+use super::status::{Draft, guarded_message, holds, label_command, settled, why};
+use super::{Action, Decision, EditKind, Wake};
+use crate::api::v1beta1::condition::{self, reason};
+use crate::api::v1beta1::{Rollout, RolloutStatus, phase, step_state};
+use crate::names;
+use crate::plan::Plan;
+use crate::rollout::Children;
+use crate::workload::{Adapter, Freedom, Likeness, TypeLabel, View};
+
+/// Decides what to do about one Rollout. See the module for the states.
+#[must_use]
+pub fn decide(observed: &Observed<'_>) -> Decision {
+    let mut decision = match observed.rollout {
+        None => Decision { actions: Vec::new(), status: None, wake: Wake::OnChange },
+        Some(rollout) => govern(observed, rollout),
+    };
+    let strays = observed.strays.iter().flat_map(|stray| {
+        let patch = free(stray.adapter, stray.view, Children::Unknown)?;
+        Some(Action::Edit { workload: stray.workload.clone(), kind: patch.0, patch: patch.1.build() })
+    });
+    decision.actions.splice(0..0, strays);
+    decision
+}
+
+/// The target when it is there.
+pub(super) struct Present<'a> {
+    pub(super) workload: &'a Workload,
+    pub(super) adapter: &'a dyn Adapter,
+    pub(super) view: &'a View,
+    pub(super) children: Children<'a>,
+    pub(super) proof: &'a Proof,
+}
+
+fn govern(observed: &Observed<'_>, rollout: &Rollout) -> Decision {
+    let mut draft = Draft::new(observed, rollout);
+    if matches!(observed.target, Target::Pending) {
+        return Decision { actions: Vec::new(), status: None, wake: Wake::OnChange };
+    }
+    if rollout.metadata.finalizers.as_ref().is_some_and(|f| f.iter().any(|f| f == names::LEGACY_FINALIZER)) {
+        draft.act(Action::DropFinalizer);
+    }
+    let present = match (&observed.target, observed.workload) {
+        (&Target::Present { adapter, view, children, proof }, Some(workload)) if !view.deleting => {
+            Some(Present { workload, adapter, view, children, proof })
+        }
+        _ => None,
+    };
+    if let Some(message) = refusal(observed, rollout) {
+        let_go(&mut draft, present.as_ref(), observed.name, phase::DISABLED, &message);
+        draft.stalled(why::UNSUPPORTED, &message);
+        return draft.finish();
+    }
+    if rollout.metadata.deletion_timestamp.is_some() {
+        let_go(&mut draft, present.as_ref(), observed.name, phase::TERMINATING, "the Rollout is being deleted");
+        draft.condition(condition::TERMINATING, true, reason::IN_TERMINATING, "the workload is being handed back");
+        return draft.finish();
+    }
+    if rollout.spec.disabled {
+        let message = "spec.disabled is set: updates of the workload are not held";
+        let_go(&mut draft, present.as_ref(), observed.name, phase::DISABLED, message);
+        return draft.finish();
+    }
+    match present {
+        Some(present) => govern_present(&mut draft, observed, rollout, &present),
+        None => absent(&mut draft, observed),
+    }
+    draft.finish()
+}
+
+/// What validation refuses; it may not have been asked.
+fn refusal(observed: &Observed<'_>, rollout: &Rollout) -> Option<String> {
+    let namespace = observed.namespace;
+    if namespace == observed.own_namespace || names::EXCLUDED_NAMESPACES.contains(&namespace) {
+        return Some(format!("Rollouts in namespace {namespace} are not carried out: move the workload to another one"));
+    }
+    if matches!(observed.target, Target::Unsupported) {
+        let kind = &rollout.spec.workload_ref.kind;
+        return Some(format!("workloads of kind {kind} are not supported"));
+    }
+    match &rollout.spec.strategy {
+        strategy if strategy.blue_green.is_some() => {
+            Some("spec.strategy.blueGreen is not supported: use spec.strategy.canary with steps".to_owned())
+        }
+        strategy => match &strategy.canary {
+            None => Some("spec.strategy.canary is missing: add steps".to_owned()),
+            Some(canary) if !canary.traffic_routings.is_empty() => Some(
+                "spec.strategy.canary.trafficRoutings is not supported: remove it, batches work without it".to_owned(),
+            ),
+            Some(canary) if canary.enable_extra_workload_for_canary => {
+                Some("spec.strategy.canary.enableExtraWorkloadForCanary is not supported: remove it".to_owned())
+            }
+            Some(_) => None,
+        },
+    }
+}
+
+/// No object to govern.
+fn absent(draft: &mut Draft<'_>, observed: &Observed<'_>) {
+    let named = observed.workload.map_or_else(|| "the workload".to_owned(), ToString::to_string);
+    let namespace = observed.namespace;
+    draft.status.canary_status = None;
+    for type_ in [condition::GUARDED, condition::PROGRESSING, condition::SUCCEEDED, condition::STALLED] {
+        draft.drop_condition(type_);
+    }
+    match &observed.target {
+        Target::NoKind => {
+            let message = format!("the server has no kind {}: install its CRD", kind_of(observed));
+            draft.stalled(why::NO_KIND, &message);
+            draft.say(phase::INITIAL, message);
+        }
+        Target::Unreadable(answer) => {
+            let message = format!("{named} cannot be read: {answer}");
+            draft.stalled(why::UNREADABLE, &message);
+            draft.say(phase::INITIAL, message);
+        }
+        Target::Malformed(error) => {
+            let message = format!("{named}: {error}: correct the field");
+            draft.stalled(why::MALFORMED, &message);
+            draft.say(phase::INITIAL, message);
+        }
+        Target::Present { .. } => draft.say(phase::INITIAL, format!("{named} is being deleted")),
+        _ => draft.say(phase::INITIAL, format!("{named} is not in namespace {namespace}: waiting for it")),
+    }
+}
+
+fn kind_of(observed: &Observed<'_>) -> String {
+    observed.workload.map_or_else(String::new, |workload| workload.kind.to_string())
+}
+
+/// Ends governing: opens what is held, hands back the partition, removes the marks.
+fn let_go(draft: &mut Draft<'_>, present: Option<&Present<'_>>, name: &str, end: &str, message: &str) {
+    draft.drop_condition(condition::STALLED);
+    let mine = present.filter(|p| p.view.guard().is_some_and(|guard| guard.rollout == name));
+    let Some(p) = mine.filter(|p| !is_free(p.view)) else {
+        draft.say(end, message);
+        draft.condition(condition::GUARDED, false, why::DISABLED, message);
+        if draft.before().phase == phase::DISABLING || draft.before().phase == phase::PROGRESSING {
+            super::status::progressing(draft, reason::COMPLETED);
+        }
+        if let Some(canary) = &mut draft.status.canary_status {
+            let steps = usize::try_from(canary.current_step_index).unwrap_or_default();
+            settled(canary, steps);
+        }
+        return;
+    };
+    if let Some((kind, patch)) = free(p.adapter, p.view, p.children) {
+        draft.edit(p.workload, kind, patch);
+        if kind == EditKind::Release {
+            draft.act(Action::Disown(p.workload.clone()));
+        }
+    }
+    let going = if end == phase::DISABLED { phase::DISABLING } else { end };
+    draft.say(going, format!("{message}; {} is being handed back", p.workload));
+}
+
+fn govern_present(draft: &mut Draft<'_>, observed: &Observed<'_>, rollout: &Rollout, p: &Present<'_>) {
+    if let Some(rival) = observed.rival {
+        let message =
+            format!("{} is governed by Rollout {rival}: delete one of the two Rollouts", p.workload);
+        draft.say(phase::INITIAL, message.clone());
+        draft.condition(condition::GUARDED, false, why::CONFLICT, &message);
+        draft.stalled(why::CONFLICT, &message);
+        return;
+    }
+    let plan = match rollout.spec.strategy.canary.as_ref().map(|canary| Plan::new(canary, p.view.replicas)) {
+        Some(Ok(plan)) => plan,
+        Some(Err(error)) => return broken_plan(draft, &error.to_string()),
+        None => return broken_plan(draft, "spec.strategy.canary is missing: add steps"),
+    };
+    match p.view.guard() {
+        Some(guard) if guard.rollout != observed.name => {
+            let message = format!("{} still carries the mark of Rollout {}", p.workload, guard.rollout);
+            draft.say(phase::INITIAL, message);
+        }
+        Some(_) if p.view.hold().is_some() => {
+            guarded(draft, p.workload);
+            if p.view.label != TypeLabel::Right {
+                restore_label(draft, p);
+            }
+            advance(draft, &Release { rollout, present: p, plan: &plan });
+        }
+        Some(_) => at_rest(draft, observed, p, &plan),
+        None => unmarked(draft, observed, p),
+    }
+}
+
+/// The plan cannot be read: nothing more is exposed, and a held workload stays held.
+fn broken_plan(draft: &mut Draft<'_>, message: &str) {
+    let phase = if draft.before().phase == phase::PROGRESSING { phase::PROGRESSING } else { phase::INITIAL };
+    draft.say(phase, message);
+    draft.stalled(why::PLAN, message);
+}
+
+/// Admission keeps the label while the workload is held; it may have been down.
+fn restore_label(draft: &mut Draft<'_>, p: &Present<'_>) {
+    let patch = crate::lens::PatchBuilder::new(p.view.skeleton.clone())
+        .test(["metadata", "uid"], p.view.uid.clone().into())
+        .set(&["metadata", "labels", names::WORKLOAD_TYPE], p.adapter.type_label().into());
+    draft.edit(p.workload, EditKind::Label, patch);
+}
+
+fn guarded(draft: &mut Draft<'_>, workload: &Workload) {
+    draft.condition(condition::GUARDED, true, why::PROVEN, &guarded_message(workload));
+}
+
+/// Why the workload as it stands cannot be held, whatever admission does.
+fn unfit(observed: &Observed<'_>, p: &Present<'_>) -> Option<(&'static str, String)> {
+    let command = || label_command(p.workload, observed.namespace, p.adapter.type_label());
+    match (&p.view.label, &p.view.other_strategy) {
+        (TypeLabel::Missing, _) => Some((
+            why::LABEL_MISSING,
+            format!("{} has no label {}: updates are not held. Set it: {}", p.workload, names::WORKLOAD_TYPE, command()),
+        )),
+        (TypeLabel::Wrong(value), _) => Some((
+            why::LABEL_WRONG,
+            format!(
+                "{} has the label {}={value}, not {}: updates are not held. Set it: {}",
+                p.workload,
+                names::WORKLOAD_TYPE,
+                p.adapter.type_label(),
+                command()
+            ),
+        )),
+        (TypeLabel::Right, Some(strategy)) => Some((
+            why::STRATEGY,
+            format!(
+                "{} has {}: {strategy}: its updates do not follow the partition. Set it to RollingUpdate",
+                p.workload,
+                p.adapter.strategy_type_path().join(".")
+            ),
+        )),
+        (TypeLabel::Right, None) => None,
+    }
+}
+
+fn not_governed(draft: &mut Draft<'_>, reason: &str, message: &str) {
+    draft.say(phase::DISABLED, message);
+    draft.condition(condition::GUARDED, false, reason, message);
+    draft.stalled(reason, message);
+}
+
+/// Our mark is not on the workload: see whether it can be held, then mark it.
+fn unmarked(draft: &mut Draft<'_>, observed: &Observed<'_>, p: &Present<'_>) {
+    if let Some((reason, message)) = unfit(observed, p) {
+        return not_governed(draft, reason, &message);
+    }
+    match p.proof {
+        Proof::Refused { reason, message, retry } => {
+            not_governed(draft, reason, message);
+            retry_guard(draft, *retry);
+        }
+        Proof::Unknown | Proof::Outdated | Proof::Proven => draft.act(Action::Guard),
+    }
+}
+
+fn retry_guard(draft: &mut Draft<'_>, retry: Timestamp) {
+    if retry > draft.now {
+        draft.wake_at(retry);
+    } else {
+        draft.act(Action::Guard);
+    }
+}
+
+/// Marked and not held.
+fn at_rest(draft: &mut Draft<'_>, observed: &Observed<'_>, p: &Present<'_>, plan: &Plan) {
+    if let Some((reason, message)) = unfit(observed, p) {
+        draft.edit(p.workload, EditKind::Release, p.adapter.release(p.view, Freedom::Free));
+        return not_governed(draft, reason, &message);
+    }
+    let stable = p.view.guard().and_then(|guard| guard.stable.as_ref());
+    match stable.map(|stable| stable.likeness(&p.view.template)) {
+        Some(Likeness::Different) if unfinished(p.view) => {
+            // Admission was not there when the template changed; what has not been updated yet can still be held.
+            draft.edit(p.workload, EditKind::Hold, p.adapter.hold(p.view));
+            return;
+        }
+        Some(Likeness::Exact) => {}
+        // A change that nobody can hold any more, one that is none to the operator, or a mark of another version.
+        _ => draft.edit(p.workload, EditKind::Release, p.adapter.release(p.view, Freedom::Guarded)),
+    }
+    match p.proof {
+        Proof::Refused { reason, message, retry } => {
+            not_governed(draft, reason, message);
+            return retry_guard(draft, *retry);
+        }
+        Proof::Outdated => return draft.act(Action::Guard),
+        Proof::Unknown if !holds(&draft.before().conditions, condition::GUARDED) => return draft.act(Action::Guard),
+        Proof::Unknown | Proof::Proven => guarded(draft, p.workload),
+    }
+    healthy(draft, p, plan);
+}
+
+/// Whether pods are left that an ungated change has not reached.
+fn unfinished(view: &View) -> bool {
+    let reported = &view.reported;
+    view.observed() != Some(true) || reported.updated_replicas.unwrap_or(0) < view.replicas
+}
+
+fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
+    let was = draft.before().phase.clone();
+    let ended = was == phase::PROGRESSING;
+    if was != phase::HEALTHY {
+        let message = if ended { end_message(draft.before()) } else { format!("{} is guarded and at rest", p.workload) };
+        draft.say(phase::HEALTHY, message);
+        if ended && holds(&draft.status.conditions, condition::PROGRESSING) {
+            end_conditions(draft);
+        }
+    }
+    operator_speaks(draft, p);
+    let canary = draft.status.canary_status.get_or_insert_with(Default::default);
+    if canary.current_step_state != step_state::COMPLETED {
+        settled(canary, plan.len());
+    }
+    canary.template_id = p.view.template.to_string();
+    if p.view.observed() == Some(true) {
+        if let Some(revision) = &p.view.reported.update_revision {
+            canary.canary_revision.clone_from(revision);
+            canary.stable_revision.clone_from(revision);
+            canary.pod_template_hash.clone_from(revision);
+            canary.observed_rollout_id.clone_from(revision);
+        }
+    }
+    canary.observed_workload_generation = p.view.generation;
+}
+
+fn end_message(before: &RolloutStatus) -> String {
+    let back = before.canary_status.as_ref().is_some_and(|canary| canary.rolled_back);
+    if back { "rolled back: every pod runs the stable template".to_owned() } else { "release completed".to_owned() }
+}
+
+/// The conditions at the end of a release.
+pub(super) fn end_conditions(draft: &mut Draft<'_>) {
+    let back = draft.status.canary_status.as_ref().is_some_and(|canary| canary.rolled_back);
+    let message = draft.status.message.clone();
+    super::status::progressing(draft, reason::COMPLETED);
+    let reason = if back { reason::ROLLED_BACK } else { reason::SUCCESS };
+    draft.condition(condition::SUCCEEDED, !back, reason, &message);
+}
+
+/// An operator that does not say what it has seen would make a release wait in silence: say so.
+pub(super) fn operator_speaks(draft: &mut Draft<'_>, p: &Present<'_>) {
+    const GRACE: jiff::SignedDuration = jiff::SignedDuration::from_secs(3);
+    let reported = &p.view.reported;
+    if reported.observed_generation.is_some() {
+        return draft.drop_condition(condition::STALLED);
+    }
+    let silent = reported.replicas.is_none() && reported.ready_replicas.is_none();
+    match p.view.created.map(|created| created + GRACE) {
+        Some(until) if silent && until > draft.now => {
+            draft.wake_at(until);
+            draft.drop_condition(condition::STALLED);
+        }
+        _ if silent => {
+            let message = format!("the operator of {} reports no status: is it running?", p.workload);
+            draft.stalled(why::SILENT, &message);
+        }
+        _ => {
+            let message = format!(
+                "the operator of {} reports no status.observedGeneration, so nobody can tell which template its status \
+                 speaks of: a release would stay at its first step. Its operator must report it",
+                p.workload
+            );
+            draft.stalled(why::NO_OBSERVED_GENERATION, &message);
+        }
+    }
+}

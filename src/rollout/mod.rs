@@ -1,0 +1,119 @@
+//! What a Rollout does next: [`decide`].
+//!
+//! `decide` is total and deterministic: from what was observed it says what to do, what to remember and when to look again. It
+//! reads no clock and makes no call. Called twice on the same world it wants nothing the second time, and what cannot go on is a
+//! state with a reason, not an error.
+//!
+//! | phase | entered when | what it does | way on |
+//! |---|---|---|---|
+//! | Initial | the workload or its kind is not there | waits | the workload appears |
+//! | Disabled | `disabled`, label missing, not guardable | nothing is held | enable, set the label, mend what the condition names |
+//! | Disabling | `disabled` in mid-release | opens the workload, hands it back | by itself |
+//! | Healthy | guarded, one template | waits for a new template | a template change |
+//! | Progressing | held with another template | takes the steps | by itself, approval where a step pauses |
+//! | Terminating | the Rollout is being deleted | opens the workload, hands it back | by itself |
+//!
+//! In Progressing the step states are StepUpgrade (pods are replaced and become ready), StepPaused (waits for its seconds or for
+//! approval), StepReady (written by a person: approved), Completed.
+
+mod back;
+mod decide;
+mod observed;
+mod release;
+mod status;
+
+pub use decide::decide;
+pub use observed::{Children, Observed, Proof, Stray, Target, Workload};
+pub use status::{guarded_message, label_command};
+
+use jiff::Timestamp;
+use json_patch::Patch;
+
+use crate::api::v1beta1::RolloutStatus;
+
+/// What an edit of a workload is for; the name in logs and metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EditKind {
+    /// The workload is held, since admission did not do it.
+    Hold,
+    /// A step's partition is granted.
+    Grant,
+    /// Everything is granted: the last step, a rollback, or the end of governing.
+    Open,
+    /// The partition that people asked for is restored and the release marks go.
+    Release,
+    /// The workload-type label is put back in mid-release.
+    Label,
+}
+
+impl EditKind {
+    /// The name in logs and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hold => "hold",
+            Self::Grant => "grant",
+            Self::Open => "open",
+            Self::Release => "release",
+            Self::Label => "label",
+        }
+    }
+}
+
+/// Something to be done, in order; the first failure ends the list, and the world is looked at again.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Prove that the target can be held, and mark it.
+    Guard,
+    /// Record the target's present template for undo.
+    Record,
+    /// Patch a workload. The patch tests what it was built from.
+    Edit {
+        /// Name of the workload in the Rollout's namespace.
+        workload: Workload,
+        /// What for.
+        kind: EditKind,
+        /// The patch.
+        patch: Patch,
+    },
+    /// Drop our entry in the workload's managed fields, so that later applies of its owner need no force.
+    Disown(Workload),
+    /// Remove the finalizer that another controller left on the Rollout.
+    DropFinalizer,
+    /// Tell people, as an event on the Rollout.
+    Announce(Announcement),
+}
+
+/// An event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Announcement {
+    /// Type Warning rather than Normal.
+    pub warning: bool,
+    /// One word.
+    pub reason: &'static str,
+    /// One sentence.
+    pub message: String,
+}
+
+/// When to look again if nothing happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// On the next change.
+    OnChange,
+    /// At this time.
+    At(Timestamp),
+}
+
+/// What to do, what to remember, when to look again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// To be done first.
+    pub actions: Vec<Action>,
+    /// To be written after the actions; `None` when nothing has changed or there is no Rollout.
+    pub status: Option<RolloutStatus>,
+    /// When to look again.
+    pub wake: Wake,
+}
+
+#[cfg(test)]
+mod tests;

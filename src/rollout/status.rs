@@ -1,0 +1,230 @@
+//! Building the next status, and telling what changed.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::observed::{Observed, Workload};
+use super::{Action, Announcement, Decision, EditKind, Wake};
+use crate::api::v1beta1::condition::{self, Condition, reason};
+use crate::api::v1beta1::{CanaryStatus, Rollout, RolloutStatus, phase, step_state};
+use crate::lens::PatchBuilder;
+use crate::names;
+
+/// The decision in the making.
+pub(super) struct Draft<'a> {
+    before: &'a RolloutStatus,
+    /// The status to be.
+    pub(super) status: RolloutStatus,
+    /// The time.
+    pub(super) now: Timestamp,
+    actions: Vec<Action>,
+    wake: Wake,
+}
+
+static NO_STATUS: std::sync::LazyLock<RolloutStatus> = std::sync::LazyLock::new(RolloutStatus::default);
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(observed: &Observed<'a>, rollout: &'a Rollout) -> Self {
+        let before = rollout.status.as_ref().unwrap_or(&NO_STATUS);
+        let mut status = before.clone();
+        status.observed_generation = rollout.metadata.generation.unwrap_or_default();
+        Self { before, status, now: observed.now, actions: Vec::new(), wake: Wake::OnChange }
+    }
+
+    /// The status as it was read.
+    pub(super) fn before(&self) -> &'a RolloutStatus {
+        self.before
+    }
+
+    pub(super) fn say(&mut self, phase: &str, message: impl Into<String>) {
+        phase.clone_into(&mut self.status.phase);
+        self.status.message = message.into();
+    }
+
+    pub(super) fn condition(&mut self, type_: &str, holds: bool, reason: &str, message: &str) {
+        let status = if holds { condition::TRUE } else { condition::FALSE };
+        condition::set(&mut self.status.conditions, type_, status, reason, message, &Time(self.now));
+    }
+
+    pub(super) fn drop_condition(&mut self, type_: &str) {
+        condition::remove(&mut self.status.conditions, type_);
+    }
+
+    pub(super) fn stalled(&mut self, reason: &str, message: &str) {
+        self.condition(condition::STALLED, true, reason, message);
+    }
+
+    pub(super) fn act(&mut self, action: Action) {
+        self.actions.push(action);
+    }
+
+    /// Adds an edit unless it changes nothing.
+    pub(super) fn edit(&mut self, workload: &Workload, kind: EditKind, patch: PatchBuilder) {
+        if !patch.is_empty() {
+            self.actions.push(Action::Edit { workload: workload.clone(), kind, patch: patch.build() });
+        }
+    }
+
+    /// Looks again at `at`, or before.
+    pub(super) fn wake_at(&mut self, at: Timestamp) {
+        self.wake = match self.wake {
+            Wake::At(sooner) if sooner <= at => Wake::At(sooner),
+            _ => Wake::At(at),
+        };
+    }
+
+    /// Ends the draft: mirrors, the conditions that follow from the phase, events, and whether anything is worth a write.
+    pub(super) fn finish(mut self) -> Decision {
+        let (index, state) = match &self.status.canary_status {
+            Some(canary) => (canary.current_step_index, canary.current_step_state.clone()),
+            None => (0, String::new()),
+        };
+        (self.status.current_step_index, self.status.current_step_state) = (index, state);
+        self.derive_conditions();
+        self.announce();
+        let changed = significant(&self.status, self.before) != *self.before;
+        Decision { actions: self.actions, status: changed.then_some(self.status), wake: self.wake }
+    }
+
+    /// kstatus: Ready when there is nothing to do, Reconciling while there is.
+    fn derive_conditions(&mut self) {
+        let at_work = [phase::PROGRESSING, phase::DISABLING, phase::TERMINATING].contains(&self.status.phase.as_str());
+        let stalled = holds(&self.status.conditions, condition::STALLED);
+        let ready = self.status.phase == phase::HEALTHY && !stalled;
+        let (reason, message) = (self.status.phase.clone(), self.status.message.clone());
+        if reason.is_empty() {
+            return;
+        }
+        self.condition(condition::READY, ready, &reason, &message);
+        if at_work && !stalled {
+            self.condition(condition::RECONCILING, true, &reason, &message);
+        } else {
+            self.drop_condition(condition::RECONCILING);
+        }
+    }
+
+    fn announce(&mut self) {
+        let (before, after) = (self.before, &self.status);
+        let mut events = Vec::new();
+        let mut say = |warning: bool, reason: &'static str, message: &str| {
+            events.push(Announcement { warning, reason, message: message.to_owned() });
+        };
+        for (type_, good, bad) in
+            [(condition::GUARDED, "Guarded", "NotGuarded"), (condition::STALLED, "Stalled", "Stalled")]
+        {
+            let (was, is) = (condition::get(&before.conditions, type_), condition::get(&after.conditions, type_));
+            let Some(is) = is.filter(|is| was.is_none_or(|was| was.status != is.status || was.reason != is.reason))
+            else {
+                continue;
+            };
+            let warning = (type_ == condition::STALLED) == (is.status == condition::TRUE);
+            say(warning, if warning { bad } else { good }, &is.message);
+        }
+        let (was, is) = (State::of(before), State::of(after));
+        if was != is {
+            if let Some(reason) = is.reason_after(&was) {
+                say(false, reason, &after.message);
+            }
+        }
+        self.actions.extend(events.into_iter().map(Action::Announce));
+    }
+}
+
+/// What events are about.
+#[derive(PartialEq)]
+struct State<'a> {
+    phase: &'a str,
+    step: i32,
+    state: &'a str,
+    template: &'a str,
+    back: bool,
+}
+
+impl<'a> State<'a> {
+    fn of(status: &'a RolloutStatus) -> Self {
+        let canary = status.canary_status.as_ref();
+        Self {
+            phase: &status.phase,
+            step: canary.map_or(0, |c| c.current_step_index),
+            state: canary.map_or("", |c| &c.current_step_state),
+            template: canary.map_or("", |c| &c.template_id),
+            back: canary.is_some_and(|c| c.rolled_back),
+        }
+    }
+
+    fn reason_after(&self, was: &Self) -> Option<&'static str> {
+        match (self.phase, self.state) {
+            (phase::PROGRESSING, _) if self.back && !was.back => Some("RollingBack"),
+            (phase::PROGRESSING, _) if self.back => None,
+            (phase::PROGRESSING, _) if was.phase != phase::PROGRESSING || self.template != was.template => {
+                Some("ReleaseStarted")
+            }
+            (phase::PROGRESSING, step_state::STEP_PAUSED) => Some("StepPaused"),
+            (phase::PROGRESSING, _) if self.step != was.step => Some("StepStarted"),
+            (phase::HEALTHY, _) if was.phase == phase::PROGRESSING => {
+                Some(if self.back { "RolledBack" } else { "ReleaseCompleted" })
+            }
+            (phase::DISABLED, _) if was.phase != phase::DISABLED => Some("Disabled"),
+            _ => None,
+        }
+    }
+}
+
+pub(super) fn holds(conditions: &[Condition], type_: &str) -> bool {
+    condition::get(conditions, type_).is_some_and(|c| c.status == condition::TRUE)
+}
+
+/// The status with the counters of the old one: counters are written with a transition, never alone.
+fn significant(status: &RolloutStatus, before: &RolloutStatus) -> RolloutStatus {
+    let mut status = status.clone();
+    if let (Some(canary), Some(was)) = (&mut status.canary_status, &before.canary_status) {
+        canary.canary_replicas = was.canary_replicas;
+        canary.canary_ready_replicas = was.canary_ready_replicas;
+        canary.observed_workload_generation = was.observed_workload_generation;
+    }
+    status
+}
+
+/// The status of a workload at rest, which platforms read as "done" also on the first day.
+pub(super) fn settled(canary: &mut CanaryStatus, steps: usize) {
+    canary.current_step_index = i32::try_from(steps).unwrap_or(i32::MAX);
+    canary.next_step_index = -1;
+    canary.current_step_state = step_state::COMPLETED.to_owned();
+    canary.finalising_step = String::new();
+}
+
+/// The command that sets the workload-type label.
+#[must_use]
+pub fn label_command(workload: &Workload, namespace: &str, value: &str) -> String {
+    let resource = format!("{}/{}", workload.kind.to_string().to_lowercase(), workload.name);
+    format!("kubectl label {resource} -n {namespace} {}={value} --overwrite", names::WORKLOAD_TYPE)
+}
+
+/// The message of a Guarded condition that holds.
+#[must_use]
+pub fn guarded_message(workload: &Workload) -> String {
+    format!("a template change of {workload} is held: proven by a dry-run")
+}
+
+/// Reasons of our own, beside those of [`crate::api::v1beta1::condition::reason`].
+pub(super) mod why {
+    pub(crate) const LABEL_MISSING: &str = "LabelMissing";
+    pub(crate) const LABEL_WRONG: &str = "LabelWrong";
+    pub(crate) const STRATEGY: &str = "UnsupportedUpdateStrategy";
+    pub(crate) const PROVEN: &str = "Proven";
+    pub(crate) const DISABLED: &str = "Disabled";
+    pub(crate) const NO_OBSERVED_GENERATION: &str = "NoObservedGeneration";
+    pub(crate) const SILENT: &str = "OperatorSilent";
+    pub(crate) const MALFORMED: &str = "MalformedWorkload";
+    pub(crate) const UNREADABLE: &str = "WorkloadUnreadable";
+    pub(crate) const UNSUPPORTED: &str = "Unsupported";
+    pub(crate) const NO_KIND: &str = "KindNotFound";
+    pub(crate) const CONFLICT: &str = "Conflict";
+    pub(crate) const PLAN: &str = "InvalidPlan";
+}
+
+pub(super) fn progressing(draft: &mut Draft<'_>, reason: &str) {
+    let message = draft.status.message.clone();
+    let holds = reason != reason::COMPLETED;
+    draft.condition(condition::PROGRESSING, holds, reason, &message);
+}
