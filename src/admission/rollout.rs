@@ -18,9 +18,6 @@ use crate::names::EXCLUDED_NAMESPACES;
 /// Most steps that a Rollout may have; the schema says the same.
 pub const MAX_STEPS: usize = 50;
 
-/// Groups whose workloads are known natively; every other one is a custom workload.
-const NATIVE_GROUPS: [&str; 2] = ["apps", "apps.kruise.io"];
-
 const CANARY: &str = "spec.strategy.canary";
 const BLUE_GREEN: &str = "spec.strategy.blueGreen";
 
@@ -132,13 +129,6 @@ fn only_switches(old: &RolloutSpec, new: &RolloutSpec) -> bool {
     switched == *new
 }
 
-/// Whether this is a workload that only its labels and paths are known of.
-fn is_custom(workload: &WorkloadRef) -> bool {
-    workload
-        .group_version()
-        .is_some_and(|(group, _)| !NATIVE_GROUPS.contains(&group))
-}
-
 /// An amount as it stands in the manifest.
 fn written(amount: &IntOrPercent) -> String {
     match amount {
@@ -220,7 +210,7 @@ impl Review {
     }
 
     fn strategy(&mut self, spec: &RolloutSpec) {
-        let custom = is_custom(&spec.workload_ref);
+        let custom = spec.workload_ref.is_custom();
         match (&spec.strategy.canary, &spec.strategy.blue_green) {
             (None, None) => self.refuse(
                 CANARY,

@@ -66,7 +66,17 @@ impl WorkloadRef {
             None => is_name(&self.api_version).then_some(("", &*self.api_version)),
         }
     }
+
+    /// Whether this is a custom workload, of which only the label and the usual paths are known. One whose `apiVersion`
+    /// cannot be read is not.
+    pub fn is_custom(&self) -> bool {
+        self.group_version()
+            .is_some_and(|(group, _)| !NATIVE_GROUPS.contains(&group))
+    }
 }
+
+/// Groups whose workloads are known natively.
+const NATIVE_GROUPS: [&str; 2] = ["apps", "apps.kruise.io"];
 
 /// Whether this can stand as a part of an `apiVersion`.
 fn is_name(text: &str) -> bool {

@@ -444,3 +444,17 @@ fn group_versions(#[case] api_version: &str, #[case] parts: Option<(&str, &str)>
     };
     assert_eq!(workload.group_version(), parts);
 }
+
+#[rstest]
+#[case("apps/v1", false)]
+#[case("apps.kruise.io/v1beta1", false)]
+#[case("example.io/v1", true)]
+#[case("v1", true)]
+#[case("nonsense/", false)]
+fn custom_workloads(#[case] api_version: &str, #[case] custom: bool) {
+    let workload = WorkloadRef {
+        api_version: api_version.to_owned(),
+        ..WorkloadRef::default()
+    };
+    assert_eq!(workload.is_custom(), custom);
+}
