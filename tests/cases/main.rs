@@ -1,1 +1,3 @@
 //! Cases.
+
+mod control_plane;
