@@ -1,1 +1,9 @@
-//! Cases.
+//! End-to-end cases against the local control plane.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a case that cannot go on has failed; lints know test functions only"
+)]
+
+mod control_plane;

@@ -1,0 +1,491 @@
+//! The local control plane itself: what the other cases stand on.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt as _};
+use serde_json::json;
+use support::{Component, ControlPlane, Identity, Options, TestNamespace, eventually, shared, spawn};
+
+const SOON: Duration = Duration::from_secs(30);
+
+fn stateful_set(name: &str, replicas: i32, image: &str) -> StatefulSet {
+    let object = json!({
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "serviceName": name,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "main", "image": image}]},
+            },
+        },
+    });
+    serde_json::from_value(object).unwrap()
+}
+
+fn pod(name: &str, image: &str) -> Pod {
+    let spec = json!({"containers": [{"name": "main", "image": image}]});
+    serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap()
+}
+
+fn config_map(name: &str) -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+}
+
+fn waiting_reason(pod: &Pod) -> Option<&str> {
+    let container = pod.status.as_ref()?.container_statuses.as_ref()?.first()?;
+    container.state.as_ref()?.waiting.as_ref()?.reason.as_deref()
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    conditions
+        .into_iter()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+async fn wait_for_ready_set(client: &Client, namespace: &str, name: &str, replicas: i32) {
+    let sets: Api<StatefulSet> = Api::namespaced(client.clone(), namespace);
+    eventually(SOON, "the StatefulSet is ready", async || {
+        let status = sets
+            .get(name)
+            .await
+            .map_err(|error| error.to_string())?
+            .status
+            .unwrap_or_default();
+        let ready = status.ready_replicas.unwrap_or_default();
+        if ready == replicas {
+            Ok(())
+        } else {
+            Err(format!("{ready} of {replicas} ready"))
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stateful_set_becomes_ready() {
+    let namespace = TestNamespace::create(shared().await, "ready").await.unwrap();
+    let client = namespace.client(Identity::Developer).await.unwrap();
+    let sets: Api<StatefulSet> = Api::namespaced(client.clone(), namespace.name());
+    sets.create(&PostParams::default(), &stateful_set("web", 3, "app:v1"))
+        .await
+        .unwrap();
+    wait_for_ready_set(&client, namespace.name(), "web", 3).await;
+
+    let output = namespace
+        .kubectl(Identity::Viewer)
+        .args(["get", "pods", "-o", "name"])
+        .output()
+        .await
+        .unwrap();
+    let names = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(
+        names.lines().collect::<Vec<_>>(),
+        ["pod/web-0", "pod/web-1", "pod/web-2"]
+    );
+}
+
+#[tokio::test]
+async fn images_choose_how_pods_behave() {
+    let namespace = TestNamespace::create(shared().await, "images").await.unwrap();
+    let pods: Api<Pod> = Api::namespaced(namespace.client(Identity::Admin).await.unwrap(), namespace.name());
+    let mut quick_slow = pod("quick-slow", "app:slow");
+    quick_slow
+        .annotations_mut()
+        .insert("kruise.test/ready-after".to_owned(), "1s".to_owned());
+    for pod in [
+        &pod("good", "app:v1"),
+        &pod("bad", "app:bad"),
+        &pod("slow", "app:slow"),
+        &pod("hang", "app:hang"),
+    ] {
+        pods.create(&PostParams::default(), pod).await.unwrap();
+    }
+    pods.create(&PostParams::default(), &quick_slow).await.unwrap();
+
+    eventually(
+        SOON,
+        "app:bad waits in CrashLoopBackOff",
+        async || match waiting_reason(&pods.get("bad").await.unwrap()) {
+            Some("CrashLoopBackOff") => Ok(()),
+            other => Err(format!("{other:?}")),
+        },
+    )
+    .await;
+    for name in ["good", "hang", "quick-slow"] {
+        eventually(SOON, name, async || {
+            if is_ready(&pods.get(name).await.unwrap()) {
+                Ok(())
+            } else {
+                Err("not ready")
+            }
+        })
+        .await;
+    }
+    assert!(
+        !is_ready(&pods.get("slow").await.unwrap()),
+        "20 s have not passed"
+    );
+    assert!(!is_ready(&pods.get("bad").await.unwrap()));
+
+    for name in ["good", "bad", "hang"] {
+        pods.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    for name in ["good", "bad"] {
+        eventually(SOON, name, async || match pods.get_opt(name).await.unwrap() {
+            None => Ok(()),
+            Some(_) => Err("still there"),
+        })
+        .await;
+    }
+    let hanging = pods.get("hang").await.unwrap();
+    assert!(hanging.metadata.deletion_timestamp.is_some());
+}
+
+#[tokio::test]
+async fn readiness_gates_are_respected() {
+    let namespace = TestNamespace::create(shared().await, "gates").await.unwrap();
+    let pods: Api<Pod> = Api::namespaced(namespace.client(Identity::Admin).await.unwrap(), namespace.name());
+    let mut gated = pod("gated", "app:v1");
+    let gates = json!([{"conditionType": "example.io/go"}]);
+    gated.spec.as_mut().unwrap().readiness_gates = serde_json::from_value(gates).unwrap();
+    pods.create(&PostParams::default(), &gated).await.unwrap();
+    eventually(SOON, "the pod runs", async || {
+        let phase = pods
+            .get("gated")
+            .await
+            .unwrap()
+            .status
+            .and_then(|status| status.phase);
+        if phase.as_deref() == Some("Running") {
+            Ok(())
+        } else {
+            Err(format!("{phase:?}"))
+        }
+    })
+    .await;
+    assert!(!is_ready(&pods.get("gated").await.unwrap()));
+
+    for (go, ready) in [("True", true), ("False", false)] {
+        let patch = json!({"status": {"conditions": [{"type": "example.io/go", "status": go}]}});
+        pods.patch_status("gated", &PatchParams::default(), &Patch::Strategic(patch))
+            .await
+            .unwrap();
+        eventually(SOON, "Ready follows the gate", async || {
+            if is_ready(&pods.get("gated").await.unwrap()) == ready {
+                Ok(())
+            } else {
+                Err(format!("gate {go}"))
+            }
+        })
+        .await;
+    }
+}
+
+/// Whether the API server lets `identity` do this: verb, group, resource, subresource.
+async fn may(namespace: &TestNamespace<'_>, identity: Identity, question: [&str; 4]) -> bool {
+    let [verb, group, resource, subresource] = question;
+    let attributes = json!({
+        "namespace": namespace.name(), "verb": verb, "group": group, "resource": resource, "subresource": subresource,
+    });
+    let review = serde_json::from_value(json!({"spec": {"resourceAttributes": attributes}})).unwrap();
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(namespace.client(identity).await.unwrap());
+    reviews
+        .create(&PostParams::default(), &review)
+        .await
+        .unwrap()
+        .status
+        .unwrap()
+        .allowed
+}
+
+#[tokio::test]
+async fn identities_have_their_rights_and_no_others() {
+    let namespace = TestNamespace::create(shared().await, "rights").await.unwrap();
+    let viewer = namespace.client(Identity::Viewer).await.unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(viewer, namespace.name());
+    maps.list(&Default::default()).await.unwrap();
+    let refused = maps
+        .create(&PostParams::default(), &config_map("no"))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&refused, kube::Error::Api(status) if status.code == 403),
+        "{refused}"
+    );
+
+    use Identity::{Admin, Approver, Developer, Viewer};
+    const OURS: &str = "rollouts.kruise.io";
+    for (identity, question, answer) in [
+        (Admin, ["delete", "", "nodes", ""], true),
+        (Developer, ["patch", "apps", "statefulsets", ""], true),
+        (Developer, ["create", "example.io", "mystatefulapps", ""], true),
+        (Developer, ["create", OURS, "rollouts", ""], true),
+        (Developer, ["patch", OURS, "rollouts", "status"], false),
+        (
+            Developer,
+            ["create", "rbac.authorization.k8s.io", "clusterroles", ""],
+            false,
+        ),
+        (Approver, ["patch", OURS, "rollouts", "status"], true),
+        (Approver, ["patch", OURS, "rollouts", ""], false),
+        (Approver, ["get", "", "pods", ""], true),
+        (Approver, ["patch", "apps", "statefulsets", ""], false),
+        (Viewer, ["list", OURS, "rollouts", ""], true),
+        (Viewer, ["create", "", "pods", ""], false),
+    ] {
+        assert_eq!(
+            may(&namespace, identity, question).await,
+            answer,
+            "{identity:?} {question:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_controller_has_no_rights_before_the_manifests_give_them() {
+    // On a control plane of its own: other cases install the manifests in the shared one.
+    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
+    let namespace = TestNamespace::create(&control_plane, "rights").await.unwrap();
+    for resource in [
+        ["list", "", "pods", ""],
+        ["list", "rollouts.kruise.io", "rollouts", ""],
+    ] {
+        assert!(
+            !may(&namespace, Identity::Controller, resource).await,
+            "{resource:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_controller_is_its_service_account() {
+    let control_plane = shared().await;
+    let kubectl = control_plane
+        .kubectl(Identity::Controller)
+        .args(["auth", "whoami", "-o", "json"])
+        .output();
+    let answer: serde_json::Value = serde_json::from_slice(&kubectl.await.unwrap().stdout).unwrap();
+    let user = &answer["status"]["userInfo"];
+    assert_eq!(
+        user["username"],
+        "system:serviceaccount:kruise-rollout:kruise-rollout-controller"
+    );
+    assert!(
+        user["groups"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("system:serviceaccounts:kruise-rollout"))
+    );
+}
+
+#[tokio::test]
+async fn the_audit_log_has_writes_and_dry_runs() {
+    let namespace = TestNamespace::create(shared().await, "audit").await.unwrap();
+    if namespace.control_plane().is_existing() {
+        return;
+    }
+    let audit = namespace.control_plane().audit();
+    let client = namespace.client(Identity::Developer).await.unwrap();
+    let sets: Api<StatefulSet> = Api::namespaced(client, namespace.name());
+    let mark = audit.mark();
+    sets.create(&PostParams::default(), &stateful_set("web", 0, "app:v1"))
+        .await
+        .unwrap();
+    let patch = Patch::Merge(json!({"spec": {"replicas": 1}}));
+    let dry_run = PatchParams {
+        dry_run: true,
+        field_manager: Some("somebody".to_owned()),
+        ..Default::default()
+    };
+    sets.patch("web", &dry_run, &patch).await.unwrap();
+
+    let entries = eventually(SOON, "both requests are logged", async || {
+        let all = audit.since(mark).into_iter();
+        let ours = all.filter(|entry| entry.namespace == namespace.name() && entry.user == "developer");
+        let ours: Vec<_> = ours.collect();
+        if ours.len() == 2 {
+            Ok(ours)
+        } else {
+            Err(format!("{ours:#?}"))
+        }
+    })
+    .await;
+    let [created, patched] = entries.as_slice() else {
+        unreachable!()
+    };
+    assert_eq!(
+        (created.verb.as_str(), created.resource.as_str(), created.code),
+        ("create", "statefulsets", 201)
+    );
+    assert_eq!(created.name, "web");
+    assert_eq!(created.group, "apps");
+    assert!(created.is_write() && created.succeeded());
+    assert!(patched.dry_run && !patched.is_write());
+    assert_eq!(patched.field_manager, "somebody");
+    assert_eq!(patched.request["spec"]["replicas"], 1);
+}
+
+#[tokio::test]
+async fn two_run_at_once_and_survive_a_restart_of_their_parts() {
+    let (one, two) = tokio::join!(ControlPlane::start(Options::default()), shared());
+    let one = one.unwrap();
+    let client = one.client(Identity::Admin).await.unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    maps.create(&PostParams::default(), &config_map("only-here"))
+        .await
+        .unwrap();
+    let others: Api<ConfigMap> = Api::namespaced(two.client(Identity::Admin).await.unwrap(), "default");
+    assert!(others.get_opt("only-here").await.unwrap().is_none());
+
+    one.stop_component(Component::ApiServer).await;
+    assert!(maps.get("only-here").await.is_err());
+    one.restart_component(Component::ApiServer).await.unwrap();
+    one.restart_component(Component::Etcd).await.unwrap();
+    assert_eq!(maps.get("only-here").await.unwrap().name_any(), "only-here");
+
+    // The other parts have found their way back.
+    let sets: Api<StatefulSet> = Api::namespaced(client.clone(), "default");
+    sets.create(&PostParams::default(), &stateful_set("web", 2, "app:v1"))
+        .await
+        .unwrap();
+    wait_for_ready_set(&client, "default", "web", 2).await;
+    let folder = one.folder().to_owned();
+    let pids: Vec<u32> = one.pids().into_values().collect();
+    one.stop().await;
+    assert_gone(&pids, &folder).await;
+}
+
+/// The processes are gone, zombies apart, and so is the folder.
+async fn assert_gone(pids: &[u32], folder: &Path) {
+    eventually(SOON, "no process and no file is left", async || {
+        let alive: Vec<_> = pids
+            .iter()
+            .filter(|pid| Path::new(&format!("/proc/{pid}")).exists())
+            .collect();
+        if alive.is_empty() && !folder.exists() {
+            Ok(())
+        } else {
+            Err(format!("{alive:?} {}", folder.display()))
+        }
+    })
+    .await;
+}
+
+/// Every process below `root`, by the parents that /proc knows.
+fn descendants(root: u32) -> Vec<u32> {
+    let parent_of = |pid: u32| -> Option<u32> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    };
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let all: Vec<u32> = entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(&parent) = found.get(next) {
+        found.extend(all.iter().filter(|&&pid| parent_of(pid) == Some(parent)));
+        next += 1;
+    }
+    found.split_off(1)
+}
+
+/// Starts `cluster`, gives its children and folder once it is ready, ends it by `signal`, and says what it left.
+async fn cluster_ended_by(signal: &str) {
+    let mut cluster = Command::new(env!("CARGO_BIN_EXE_cluster"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(cluster.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
+    let admin = lines
+        .find(|line| line.contains("admin.kubeconfig"))
+        .expect("it starts");
+    let (_, path) = admin.split_once('=').unwrap();
+    let folder = Path::new(path.split_whitespace().next().unwrap())
+        .parent()
+        .unwrap()
+        .to_owned();
+    assert!(folder.exists());
+    let children = descendants(cluster.id());
+    assert!(
+        children.len() >= 6,
+        "five components and the reaper: {children:?}"
+    );
+
+    let sent = Command::new("sh")
+        .args(["-c", &format!("kill -s {signal} {}", cluster.id())])
+        .status()
+        .unwrap();
+    assert!(sent.success());
+    cluster.wait().unwrap();
+    assert_gone(&children, &folder).await;
+}
+
+#[tokio::test]
+async fn nothing_is_left_when_the_owner_is_killed() {
+    cluster_ended_by("KILL").await;
+}
+
+#[tokio::test]
+async fn nothing_is_left_after_ctrl_c() {
+    cluster_ended_by("INT").await;
+}
+
+#[tokio::test]
+async fn a_spawned_process_can_be_watched_stopped_and_killed() {
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        "trap 'echo bye; exit 3' TERM; echo hello $WHO; while :; do sleep 0.05; done",
+    ]);
+    command.env("WHO", "world");
+    let process = spawn(&command).unwrap();
+    eventually(SOON, "it speaks", async || {
+        let mut text = String::new();
+        std::fs::File::open(process.log())
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap();
+        if text == "hello world\n" {
+            Ok(())
+        } else {
+            Err(text)
+        }
+    })
+    .await;
+    process.terminate().unwrap();
+    assert_eq!(process.wait(SOON).await.unwrap().code(), Some(3));
+    assert!(process.log_tail(1).contains("bye"));
+
+    let mut command = Command::new("sh");
+    command.args(["-c", "sleep 1000 & sleep 1000"]);
+    let process = spawn(&command).unwrap();
+    let shell = process.pid();
+    let family = eventually(SOON, "it has children", async || {
+        let family = descendants(shell);
+        if family.len() == 2 {
+            Ok(family)
+        } else {
+            Err(format!("{family:?}"))
+        }
+    })
+    .await;
+    drop(process);
+    assert_gone(&family, Path::new("/nonexistent")).await;
+}

@@ -1,0 +1,210 @@
+//! The programs of the control plane: found, or built once from Go modules.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::process::{scratch, spawn_with_log};
+use crate::{Error, IoContext as _, repository, target_dir};
+
+const PROGRAMS: [&str; 6] = [
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubectl",
+    "kwok",
+];
+
+/// Where the programs are.
+#[derive(Debug, Clone)]
+pub struct Assets {
+    folders: Vec<PathBuf>,
+    version: String,
+}
+
+impl Assets {
+    /// Finds the programs in `KUBEBUILDER_ASSETS` and in `target/control-plane/<version>/`; builds what neither has.
+    ///
+    /// The build takes several minutes once, is done by one process at a time, and says on stderr how it goes. A build that
+    /// was interrupted leaves nothing that would be taken for a finished one. Blocks.
+    ///
+    /// # Errors
+    /// Go is missing or fails to build.
+    pub fn locate() -> Result<Self, Error> {
+        let modules = repository().join("tests/control-plane");
+        let version = module_version(&modules.join("kubernetes/go.mod"), "k8s.io/kubernetes")?;
+        let built = target_dir().join("control-plane").join(&version);
+        let given = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
+        let assets = Self {
+            folders: given.into_iter().chain([built.clone()]).collect(),
+            version,
+        };
+        if !assets.complete() {
+            assets.build(&modules, &built)?;
+        }
+        Ok(assets)
+    }
+
+    /// The version of Kubernetes that is built here, such as `v1.36.3`.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The path of a program, such as `kubectl`.
+    #[must_use]
+    pub fn program(&self, name: &str) -> PathBuf {
+        let found = self
+            .folders
+            .iter()
+            .map(|folder| folder.join(name))
+            .find(|path| path.exists());
+        found.unwrap_or_else(|| PathBuf::from(name))
+    }
+
+    fn complete(&self) -> bool {
+        PROGRAMS
+            .iter()
+            .all(|name| self.folders.iter().any(|folder| folder.join(name).exists()))
+    }
+
+    fn build(&self, modules: &Path, built: &Path) -> Result<(), Error> {
+        let parent = built.parent().unwrap_or(built);
+        fs::create_dir_all(parent).context(|| format!("creating {}", parent.display()))?;
+        let lock = parent.join(format!("{}.lock", self.version));
+        let lock = File::create(&lock).context(|| format!("creating {}", lock.display()))?;
+        if lock.try_lock().is_err() {
+            say("another process is building the control plane; waiting for it");
+            lock.lock()
+                .context(|| "waiting for the build of the control plane".to_owned())?;
+        }
+        if self.complete() {
+            return Ok(());
+        }
+        // Programs appear under their final name by a rename only.
+        let partial = parent.join(format!("{}.partial", self.version));
+        fs::create_dir_all(&partial).context(|| format!("creating {}", partial.display()))?;
+        let started = Instant::now();
+        say(&format!(
+            "building Kubernetes {} for tests, once (several minutes)",
+            self.version
+        ));
+        for (step, (folder, output, packages)) in self.steps(&partial).iter().enumerate() {
+            say(&format!("  [{}/3] {}", step + 1, packages.join(" ")));
+            self.go_build(&modules.join(folder), output, packages)?;
+        }
+        fs::create_dir_all(built).context(|| format!("creating {}", built.display()))?;
+        for name in PROGRAMS {
+            fs::rename(partial.join(name), built.join(name)).context(|| format!("moving {name}"))?;
+        }
+        let _ = fs::remove_dir(&partial);
+        say(&format!("built in {} s", started.elapsed().as_secs()));
+        Ok(())
+    }
+
+    /// Folder of the module, where the output goes, packages. A folder as output has to end with a slash.
+    fn steps(&self, partial: &Path) -> [(&'static str, PathBuf, Vec<String>); 3] {
+        let kubernetes = [
+            "kube-apiserver",
+            "kube-controller-manager",
+            "kube-scheduler",
+            "kubectl",
+        ];
+        [
+            (
+                "kubernetes",
+                partial.join(""),
+                kubernetes
+                    .iter()
+                    .map(|name| format!("k8s.io/kubernetes/cmd/{name}"))
+                    .collect(),
+            ),
+            (
+                "kubernetes",
+                partial.join("etcd"),
+                vec!["go.etcd.io/etcd/server/v3".to_owned()],
+            ),
+            (
+                "kwok",
+                partial.join(""),
+                vec!["sigs.k8s.io/kwok/cmd/kwok".to_owned()],
+            ),
+        ]
+    }
+
+    fn go_build(&self, module: &Path, output: &Path, packages: &[String]) -> Result<(), Error> {
+        let mut command = Command::new("go");
+        command
+            .args(["build", "-ldflags", &self.linker_flags(), "-o"])
+            .arg(output)
+            .args(packages)
+            .current_dir(module)
+            .env("CGO_ENABLED", "0");
+        let log = scratch("go-build").and_then(|folder| {
+            let log = folder.join("log");
+            spawn_with_log(&command, "go build", &log)
+        });
+        let build = log.context(|| "starting go build".to_owned())?;
+        let status = loop {
+            match build.try_wait().context(|| "waiting for go build".to_owned())? {
+                Some(status) => break status,
+                None => std::thread::sleep(Duration::from_millis(50)),
+            }
+        };
+        if status.success() {
+            return Ok(());
+        }
+        let hint = if status.code() == Some(127) {
+            " (is Go installed?)"
+        } else {
+            ""
+        };
+        Err(Error::Build(format!(
+            "go build: {status}{hint}\n{}",
+            build.log_tail(20)
+        )))
+    }
+
+    /// Without these the API server calls itself v0.0.0.
+    fn linker_flags(&self) -> String {
+        let mut numbers = self.version.trim_start_matches('v').split('.');
+        let (major, minor) = (numbers.next().unwrap_or("1"), numbers.next().unwrap_or("0"));
+        let package = "k8s.io/component-base/version";
+        format!(
+            "-s -w -X {package}.gitVersion={} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}",
+            self.version
+        )
+    }
+}
+
+/// The version that a `go.mod` requires of a module.
+fn module_version(go_mod: &Path, module: &str) -> Result<String, Error> {
+    let text = fs::read_to_string(go_mod).context(|| format!("reading {}", go_mod.display()))?;
+    let version = text.lines().find_map(|line| {
+        let mut words = line.trim().trim_start_matches("require ").split_whitespace();
+        (words.next() == Some(module))
+            .then(|| words.next().map(str::to_owned))
+            .flatten()
+    });
+    version.ok_or_else(|| Error::Build(format!("{} does not require {module}", go_mod.display())))
+}
+
+/// Progress for the person who waits; a test harness does not capture it.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_read_from_the_module() {
+        let go_mod = repository().join("tests/control-plane/kubernetes/go.mod");
+        let version = module_version(&go_mod, "k8s.io/kubernetes").unwrap();
+        assert!(version.starts_with("v1."), "{version}");
+    }
+}

@@ -1,0 +1,466 @@
+//! One control plane: start, use, break, stop.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
+use kube::api::{Api, ListParams, Request};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+
+use crate::component::{AUDIT_LOG, AUDIT_POLICY, Invocation, Ports, STAGES, TOKENS, kubeconfig_name};
+use crate::eventually::poll;
+use crate::process::{remove_scratch, scratch, spawn_with_log};
+use crate::{
+    Assets, Audit, Component, Error, Identity, IoContext as _, Process, bootstrap, credentials, identity,
+    profile_dir,
+};
+
+/// How long a component may take to do what is expected of it; far above what a busy machine needs.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// How often a start is tried again when another process took a port meanwhile.
+const ATTEMPTS: u32 = 5;
+
+/// What kind of control plane to start.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Number of fake nodes.
+    pub nodes: u32,
+    /// Pods that fit on one node.
+    pub pods_per_node: u32,
+    /// Further flags of kube-apiserver, such as `--feature-gates=MaxUnavailableStatefulSet=true`.
+    pub api_server_flags: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            nodes: 1,
+            pods_per_node: 10_000,
+            api_server_flags: Vec::new(),
+        }
+    }
+}
+
+/// A running control plane, or an existing cluster. Dropping it ends it and removes its data.
+#[derive(Debug)]
+pub struct ControlPlane {
+    folder: PathBuf,
+    assets: Assets,
+    options: Options,
+    ports: Ports,
+    processes: Mutex<BTreeMap<Component, Process>>,
+    admin: Kubeconfig,
+    audit: Audit,
+    existing: bool,
+}
+
+impl ControlPlane {
+    /// Starts a control plane; ready when its nodes are Ready and its controllers work. Takes about 5 s, and minutes when the
+    /// programs have to be built first.
+    ///
+    /// # Errors
+    /// A component does not come up (with the end of its log), or the programs cannot be built.
+    pub async fn start(options: Options) -> Result<Self, Error> {
+        let assets = blocking(Assets::locate).await?;
+        let mut attempt = 1;
+        loop {
+            match Self::start_once(&assets, &options).await {
+                Err(Error::Component { log, .. })
+                    if attempt < ATTEMPTS && log.contains("address already in use") =>
+                {
+                    attempt += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// The cluster of the current kubeconfig, with the people's rights created in it. Its identities are impersonated.
+    ///
+    /// # Errors
+    /// There is no kubeconfig, or the cluster does not answer.
+    pub async fn existing() -> Result<Self, Error> {
+        let folder = scratch("existing-cluster").context(|| "creating a scratch folder".to_owned())?;
+        let assets = blocking(Assets::locate).await?;
+        let ports = Ports {
+            etcd: 0,
+            etcd_peer: 0,
+            api_server: 0,
+        };
+        let control_plane = Self::new(
+            folder,
+            &assets,
+            &Options::default(),
+            ports,
+            Kubeconfig::read()?,
+            true,
+        );
+        for identity in Identity::ALL {
+            let kubeconfig = identity.impersonated(&control_plane.admin);
+            let text = serde_json::to_string_pretty(&kubeconfig).map_err(kube::Error::SerdeError)?;
+            control_plane.write(&kubeconfig_name(identity.name()), &text)?;
+        }
+        bootstrap::create_rights(&control_plane.client(Identity::Admin).await?).await?;
+        Ok(control_plane)
+    }
+
+    async fn start_once(assets: &Assets, options: &Options) -> Result<Self, Error> {
+        let folder = scratch("control-plane").context(|| "creating a scratch folder".to_owned())?;
+        let ports = Ports::free();
+        let url = format!("https://127.0.0.1:{}", ports.api_server);
+        let ca = folder.join(credentials::CA);
+        let (_, admin) = identity::kubeconfig(&url, &ca, Identity::Admin.user())?;
+        let control_plane = Self::new(folder, assets, options, ports, admin, false);
+        control_plane.write_files(&url, &ca)?;
+
+        // The API server takes longer to initialise than etcd does to serve.
+        control_plane.spawn(Component::Etcd)?;
+        control_plane.spawn(Component::ApiServer)?;
+        control_plane.wait_for_api_server().await?;
+        for component in [
+            Component::ControllerManager,
+            Component::Scheduler,
+            Component::Kwok,
+        ] {
+            control_plane.spawn(component)?;
+        }
+        let client = control_plane.client(Identity::Admin).await?;
+        bootstrap::create_nodes(&client, options.nodes, options.pods_per_node).await?;
+        bootstrap::create_rights(&client).await?;
+        control_plane.wait_for_controllers(&client).await?;
+        Ok(control_plane)
+    }
+
+    fn new(
+        folder: PathBuf,
+        assets: &Assets,
+        options: &Options,
+        ports: Ports,
+        admin: Kubeconfig,
+        existing: bool,
+    ) -> Self {
+        Self {
+            audit: Audit::new(&folder.join(AUDIT_LOG)),
+            folder,
+            assets: assets.clone(),
+            options: options.clone(),
+            ports,
+            processes: Mutex::default(),
+            admin,
+            existing,
+        }
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<(), Error> {
+        fs::write(self.folder.join(name), text).context(|| format!("writing {name}"))
+    }
+
+    fn write_files(&self, url: &str, ca: &Path) -> Result<(), Error> {
+        credentials::write(&self.folder)?;
+        self.write(TOKENS, &identity::token_file())?;
+        self.write(AUDIT_POLICY, include_str!("audit-policy.yaml"))?;
+        self.write(STAGES, include_str!("stages.yaml"))?;
+        let people = Identity::ALL.map(|identity| (identity.name(), identity.user()));
+        let programs = [
+            Component::ControllerManager,
+            Component::Scheduler,
+            Component::Kwok,
+        ];
+        let programs = programs.map(|component| (component.user(), component.user()));
+        for (name, user) in people.into_iter().chain(programs) {
+            let (text, _) = identity::kubeconfig(url, ca, user)?;
+            self.write(&kubeconfig_name(name), &text)?;
+        }
+        Ok(())
+    }
+
+    fn processes(&self) -> MutexGuard<'_, BTreeMap<Component, Process>> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spawn(&self, component: Component) -> Result<(), Error> {
+        let invocation = Invocation {
+            assets: &self.assets,
+            folder: &self.folder,
+            ports: self.ports,
+            api_server_flags: &self.options.api_server_flags,
+        };
+        let name = component.program();
+        let log = self.folder.join(format!("{name}.log"));
+        let process = spawn_with_log(&invocation.command(component), name, &log)
+            .context(|| format!("starting {name}"))?;
+        self.processes().insert(component, process);
+        Ok(())
+    }
+
+    /// Waits until the API server says that it is ready.
+    async fn wait_for_api_server(&self) -> Result<(), Error> {
+        let client = self.client(Identity::Admin).await?;
+        self.wait(Component::ApiServer, "did not become ready", async || {
+            // A GET of the path; the server ignores that it is written like a list.
+            let request = Request::new("/readyz")
+                .list(&ListParams::default())
+                .map_err(|error| error.to_string())?;
+            client
+                .request_text(request)
+                .await
+                .map(drop)
+                .map_err(|error| error.to_string())
+        })
+        .await
+    }
+
+    /// Waits until kwok and the controller manager have done something.
+    async fn wait_for_controllers(&self, client: &Client) -> Result<(), Error> {
+        let nodes = Api::<Node>::all(client.clone());
+        let wanted = self.options.nodes as usize;
+        self.wait(Component::Kwok, "did not make the nodes ready", async || {
+            let nodes = nodes
+                .list(&Default::default())
+                .await
+                .map_err(|error| error.to_string())?;
+            let ready = nodes.items.iter().filter(|node| is_schedulable(node)).count();
+            if ready == wanted {
+                Ok(())
+            } else {
+                Err(format!("{ready} of {wanted} nodes ready"))
+            }
+        })
+        .await?;
+        let namespaces = Api::<Namespace>::all(client.clone());
+        self.wait(
+            Component::ApiServer,
+            "did not create the default namespace",
+            async || {
+                namespaces
+                    .get("default")
+                    .await
+                    .map(drop)
+                    .map_err(|error| error.to_string())
+            },
+        )
+        .await?;
+        let accounts = Api::<ServiceAccount>::namespaced(client.clone(), "default");
+        self.wait(
+            Component::ControllerManager,
+            "did not create the default ServiceAccount",
+            async || {
+                accounts
+                    .get("default")
+                    .await
+                    .map(drop)
+                    .map_err(|error| error.to_string())
+            },
+        )
+        .await
+    }
+
+    /// Waits for a condition that `component` has to bring about, and stops waiting when any component has ended.
+    async fn wait(
+        &self,
+        component: Component,
+        failure: &str,
+        mut condition: impl AsyncFnMut() -> Result<(), String>,
+    ) -> Result<(), Error> {
+        let mut ended = None;
+        let outcome = poll(DEADLINE, async || {
+            ended = self.first_ended();
+            if ended.is_some() {
+                Ok(())
+            } else {
+                condition().await
+            }
+        })
+        .await;
+        match (ended, outcome) {
+            (Some(component), _) => Err(self.failed(component, "ended".to_owned())),
+            (None, Ok(())) => Ok(()),
+            (None, Err(reason)) => {
+                Err(self.failed(component, format!("{failure} in {DEADLINE:?}: {reason}")))
+            }
+        }
+    }
+
+    fn first_ended(&self) -> Option<Component> {
+        self.processes()
+            .iter()
+            .find(|(_, process)| !process.is_running())
+            .map(|(component, _)| *component)
+    }
+
+    fn failed(&self, component: Component, reason: String) -> Error {
+        let log = self
+            .processes()
+            .get(&component)
+            .map(|process| process.log_tail(20))
+            .unwrap_or_default();
+        Error::Component {
+            component: component.program(),
+            reason,
+            log,
+        }
+    }
+
+    /// Ends the control plane and removes its data.
+    pub async fn stop(self) {
+        blocking(move || drop(self)).await;
+    }
+
+    /// Kills a component (`SIGKILL`). Its data and its port stay reserved for [`ControlPlane::restart_component`].
+    pub async fn stop_component(&self, component: Component) {
+        let process = self.processes().remove(&component);
+        blocking(move || drop(process)).await;
+    }
+
+    /// Starts a component again, after killing it if it runs; ready when the API server is.
+    ///
+    /// # Errors
+    /// It does not come up. Where this is the API server or etcd, that takes up to a minute to be said.
+    pub async fn restart_component(&self, component: Component) -> Result<(), Error> {
+        self.stop_component(component).await;
+        self.spawn(component)?;
+        let without_api_server = {
+            let processes = self.processes();
+            !processes.contains_key(&Component::Etcd) || !processes.contains_key(&Component::ApiServer)
+        };
+        if without_api_server {
+            Ok(())
+        } else {
+            self.wait_for_api_server().await
+        }
+    }
+
+    /// Sends a signal such as `STOP` or `CONT` to a component.
+    ///
+    /// # Errors
+    /// The component does not run.
+    pub fn signal_component(&self, component: Component, signal: &str) -> Result<(), Error> {
+        let processes = self.processes();
+        let process = processes
+            .get(&component)
+            .ok_or(std::io::ErrorKind::NotFound.into());
+        let sent = process.and_then(|process| process.signal(signal));
+        sent.context(|| format!("signal to {}", component.program()))
+    }
+
+    /// The process ids of the running components.
+    #[must_use]
+    pub fn pids(&self) -> BTreeMap<Component, u32> {
+        self.processes()
+            .iter()
+            .map(|(component, process)| (*component, process.pid()))
+            .collect()
+    }
+
+    /// The log file of a component.
+    #[must_use]
+    pub fn component_log(&self, component: Component) -> PathBuf {
+        self.folder.join(format!("{}.log", component.program()))
+    }
+
+    /// Whether this is somebody else's cluster (`USE_EXISTING_CLUSTER`).
+    #[must_use]
+    pub fn is_existing(&self) -> bool {
+        self.existing
+    }
+
+    /// The folder of kubeconfigs, logs and data.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The programs in use.
+    #[must_use]
+    pub fn assets(&self) -> &Assets {
+        &self.assets
+    }
+
+    /// The audit log.
+    #[must_use]
+    pub fn audit(&self) -> &Audit {
+        &self.audit
+    }
+
+    /// A new client. It belongs to the calling runtime: a test makes its own and does not hand it to another test.
+    ///
+    /// # Errors
+    /// The kubeconfig cannot be used.
+    pub async fn client(&self, identity: Identity) -> Result<Client, Error> {
+        Ok(Client::try_from(self.config(identity).await?)?)
+    }
+
+    /// How to connect.
+    ///
+    /// # Errors
+    /// The kubeconfig cannot be used.
+    pub async fn config(&self, identity: Identity) -> Result<Config, Error> {
+        let kubeconfig = Kubeconfig::read_from(self.kubeconfig(identity))?;
+        Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
+    }
+
+    /// The kubeconfig file.
+    #[must_use]
+    pub fn kubeconfig(&self, identity: Identity) -> PathBuf {
+        self.folder.join(kubeconfig_name(identity.name()))
+    }
+
+    /// kubectl with the kubeconfig in its environment, so that `kubectl kruise …` works too (the product's plugin is first in
+    /// the `PATH`). Killed when dropped.
+    #[must_use]
+    pub fn kubectl(&self, identity: Identity) -> tokio::process::Command {
+        let mut command = tokio::process::Command::from(self.std_kubectl(identity));
+        command.kill_on_drop(true);
+        command
+    }
+
+    pub(crate) fn std_kubectl(&self, identity: Identity) -> std::process::Command {
+        let mut command = std::process::Command::new(self.assets.program("kubectl"));
+        let mut path = OsString::from(profile_dir());
+        if let Some(rest) = std::env::var_os("PATH") {
+            path.push(":");
+            path.push(rest);
+        }
+        command
+            .env("KUBECONFIG", self.kubeconfig(identity))
+            .env("KUBECACHEDIR", self.folder.join("kubectl-cache"))
+            .env("PATH", path);
+        command
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        // Clients of the API server first, so that they do not fill their logs.
+        let mut processes = self.processes();
+        while processes.pop_last().is_some() {}
+        remove_scratch(&self.folder);
+    }
+}
+
+/// Ready, and without the taint that keeps pods away until the controller manager has seen that.
+fn is_schedulable(node: &Node) -> bool {
+    let conditions = node
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    let ready = conditions
+        .into_iter()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    ready && taints.count() == 0
+}
+
+/// Runs blocking work away from the runtime's own threads.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(value) => value,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
