@@ -1,0 +1,239 @@
+//! The custom object: what is read of its spec, and its status.
+
+use kube::api::DynamicObject;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+/// What the operator acts on. The template is not part of it: `revision` turns it into a name.
+#[derive(Clone, Debug)]
+pub(crate) struct App {
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+    pub(crate) uid: String,
+    pub(crate) generation: i64,
+    pub(crate) replicas: u32,
+    /// Pods with a lower ordinal stay on, or return on, the current revision.
+    pub(crate) partition: u32,
+    pub(crate) update: UpdateStrategy,
+    pub(crate) management: PodManagementPolicy,
+    pub(crate) revision_history_limit: usize,
+    /// `status.currentRevision` as last written.
+    pub(crate) current_revision: Option<String>,
+    /// Selector of the app's pods, for the scale subresource.
+    pub(crate) selector: String,
+}
+
+/// `spec.updateStrategy.type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UpdateStrategy {
+    RollingUpdate,
+    OnDelete,
+}
+
+/// `spec.podManagementPolicy`: whether pods are created and removed one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PodManagementPolicy {
+    OrderedReady,
+    Parallel,
+}
+
+/// An object that nothing can be done about until somebody changes it.
+#[derive(Debug, Error, PartialEq)]
+#[error("{field}: {reason}")]
+pub(crate) struct Invalid {
+    field: &'static str,
+    reason: String,
+}
+
+impl App {
+    /// Reads an app. Absent and null members mean their defaults.
+    ///
+    /// # Errors
+    /// A member is of another type or out of its range.
+    pub(crate) fn read(object: &DynamicObject) -> Result<App, Invalid> {
+        let meta = &object.metadata;
+        let spec = |pointer| object.data.pointer(pointer).filter(|value| !value.is_null());
+        Ok(App {
+            name: required("metadata.name", meta.name.clone())?,
+            namespace: required("metadata.namespace", meta.namespace.clone())?,
+            uid: required("metadata.uid", meta.uid.clone())?,
+            generation: meta.generation.unwrap_or_default(),
+            replicas: count("spec.replicas", spec("/spec/replicas"), 1)?,
+            partition: count(
+                "spec.updateStrategy.rollingUpdate.partition",
+                spec("/spec/updateStrategy/rollingUpdate/partition"),
+                0,
+            )?,
+            update: match text("spec.updateStrategy.type", spec("/spec/updateStrategy/type"))? {
+                "" | "RollingUpdate" => UpdateStrategy::RollingUpdate,
+                "OnDelete" => UpdateStrategy::OnDelete,
+                other => return Err(unknown("spec.updateStrategy.type", other)),
+            },
+            management: match text("spec.podManagementPolicy", spec("/spec/podManagementPolicy"))? {
+                "" | "OrderedReady" => PodManagementPolicy::OrderedReady,
+                "Parallel" => PodManagementPolicy::Parallel,
+                other => return Err(unknown("spec.podManagementPolicy", other)),
+            },
+            revision_history_limit: count(
+                "spec.revisionHistoryLimit",
+                spec("/spec/revisionHistoryLimit"),
+                10,
+            )? as usize,
+            current_revision: object
+                .data
+                .pointer("/status/currentRevision")
+                .and_then(Value::as_str)
+                .map(str::to_owned),
+            selector: String::new(),
+        })
+    }
+}
+
+fn required(field: &'static str, value: Option<String>) -> Result<String, Invalid> {
+    value.ok_or_else(|| Invalid {
+        field,
+        reason: "missing".to_owned(),
+    })
+}
+
+fn count(field: &'static str, value: Option<&Value>, default: u32) -> Result<u32, Invalid> {
+    let Some(value) = value else { return Ok(default) };
+    value
+        .as_u64()
+        .and_then(|number| u32::try_from(number).ok())
+        .ok_or_else(|| Invalid {
+            field,
+            reason: format!("not a count: {value}"),
+        })
+}
+
+fn text<'v>(field: &'static str, value: Option<&'v Value>) -> Result<&'v str, Invalid> {
+    let Some(value) = value else { return Ok("") };
+    value.as_str().ok_or_else(|| Invalid {
+        field,
+        reason: format!("not a string: {value}"),
+    })
+}
+
+fn unknown(field: &'static str, value: &str) -> Invalid {
+    Invalid {
+        field,
+        reason: format!("unknown value {value:?}"),
+    }
+}
+
+/// The status that the operator writes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Status {
+    pub(crate) observed_generation: i64,
+    /// Pods that exist, terminating ones too.
+    pub(crate) replicas: u32,
+    /// Pods that are Running and Ready.
+    pub(crate) ready_replicas: u32,
+    /// Pods on the update revision that are not terminating, also when it is the current one.
+    pub(crate) updated_replicas: u32,
+    pub(crate) current_revision: String,
+    pub(crate) update_revision: String,
+    pub(crate) selector: String,
+}
+
+/// Members of the status, for `--omit-status`.
+pub(crate) const STATUS_FIELDS: [&str; 7] = [
+    "observedGeneration",
+    "replicas",
+    "readyReplicas",
+    "updatedReplicas",
+    "currentRevision",
+    "updateRevision",
+    "selector",
+];
+
+impl Status {
+    /// The members that differ from what the object says, without those that this operator does not report.
+    pub(crate) fn changes(&self, object: &DynamicObject, omitted: &[String]) -> Map<String, Value> {
+        let Ok(Value::Object(mut wanted)) = serde_json::to_value(self) else {
+            return Map::new();
+        };
+        let written = object.data.get("status");
+        wanted.retain(|field, value| {
+            !omitted.contains(field) && written.and_then(|status| status.get(field)) != Some(value)
+        });
+        wanted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(spec: Value, status: Value) -> DynamicObject {
+        serde_json::from_value(json!({
+            "apiVersion": "example.io/v1",
+            "kind": "MyStatefulApp",
+            "metadata": {"name": "my-app", "namespace": "default", "uid": "u", "generation": 3},
+            "spec": spec,
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn absent_and_null_members_mean_the_defaults() {
+        for spec in [
+            json!({}),
+            json!({"replicas": null, "updateStrategy": null}),
+            json!({"updateStrategy": {"type": "", "rollingUpdate": {"partition": null}}}),
+        ] {
+            let app = App::read(&object(spec, Value::Null)).unwrap();
+            assert_eq!((app.replicas, app.partition), (1, 0));
+            assert_eq!(app.update, UpdateStrategy::RollingUpdate);
+            assert_eq!(app.management, PodManagementPolicy::OrderedReady);
+        }
+    }
+
+    #[test]
+    fn a_malformed_member_is_named() {
+        for (spec, field) in [
+            (json!({"replicas": "5"}), "spec.replicas"),
+            (json!({"replicas": -1}), "spec.replicas"),
+            (
+                json!({"updateStrategy": {"type": "Recreate"}}),
+                "spec.updateStrategy.type",
+            ),
+            (
+                json!({"updateStrategy": {"rollingUpdate": {"partition": "50%"}}}),
+                "spec.updateStrategy.rollingUpdate.partition",
+            ),
+        ] {
+            assert_eq!(App::read(&object(spec, Value::Null)).unwrap_err().field, field);
+        }
+    }
+
+    #[test]
+    fn only_changed_and_reported_members_are_written() {
+        let status = Status {
+            replicas: 5,
+            ready_replicas: 4,
+            ..Status::default()
+        };
+        let object = object(
+            json!({}),
+            json!({"replicas": 5, "readyReplicas": 5, "updatedReplicas": 0}),
+        );
+        let omitted = ["observedGeneration", "currentRevision", "updateRevision"].map(str::to_owned);
+        let changes = status.changes(&object, &omitted);
+        assert_eq!(Value::from(changes), json!({"readyReplicas": 4, "selector": ""}));
+    }
+
+    #[test]
+    fn the_omittable_fields_are_the_fields() {
+        let Value::Object(status) = serde_json::to_value(Status::default()).unwrap() else {
+            unreachable!()
+        };
+        assert_eq!(status.len(), STATUS_FIELDS.len());
+        assert!(STATUS_FIELDS.iter().all(|field| status.contains_key(*field)));
+    }
+}

@@ -1,0 +1,167 @@
+//! Pods: what is observed of one, and the object that is created.
+
+use k8s_openapi::api::core::v1 as core;
+use kube::ResourceExt;
+use kube::api::ObjectMeta;
+use serde_json::{Map, Value, json};
+
+use crate::app::App;
+use crate::kind::{Kind, Owner, label_value};
+use crate::observed::Observable;
+use crate::revision::Revision;
+
+/// Label that names the revision a pod was made from, as the built-in kinds have it.
+pub(crate) const REVISION_LABEL: &str = "controller-revision-hash";
+
+/// Longest host name.
+const HOSTNAME_LENGTH: usize = 63;
+
+/// What the operator needs to know about a pod.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pod {
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) owner: Owner,
+    /// Name of the revision it was made from.
+    pub(crate) revision: Option<String>,
+    /// Phase Failed or Succeeded: it will never run again.
+    pub(crate) finished: bool,
+    /// Running, with condition Ready.
+    pub(crate) ready: bool,
+    pub(crate) terminating: bool,
+}
+
+impl Pod {
+    /// Ready, and meant to stay.
+    pub(crate) fn available(&self) -> bool {
+        self.ready && !self.terminating
+    }
+
+    /// The ordinal, if the name is one that the app gives.
+    pub(crate) fn ordinal(&self, app: &str) -> Option<u32> {
+        let digits = self.name.strip_prefix(app)?.strip_prefix('-')?;
+        let ordinal: u32 = digits.parse().ok()?;
+        (ordinal.to_string() == digits).then_some(ordinal)
+    }
+}
+
+impl Observable for Pod {
+    type Object = core::Pod;
+
+    fn view(_: &Kind, owner: Owner, object: core::Pod) -> Option<Self> {
+        let status = object.status.as_ref();
+        let phase = status
+            .and_then(|status| status.phase.as_deref())
+            .unwrap_or_default();
+        let conditions = status
+            .and_then(|status| status.conditions.as_deref())
+            .unwrap_or_default();
+        let condition = conditions
+            .iter()
+            .any(|c| c.type_ == "Ready" && c.status == "True");
+        Some(Pod {
+            revision: object.labels().get(REVISION_LABEL).cloned(),
+            finished: matches!(phase, "Failed" | "Succeeded"),
+            ready: phase == "Running" && condition,
+            terminating: object.metadata.deletion_timestamp.is_some(),
+            name: object.metadata.name?,
+            uid: object.metadata.uid?,
+            owner,
+        })
+    }
+}
+
+/// Name of the pod with this ordinal.
+pub(crate) fn name(app: &str, ordinal: u32) -> String {
+    format!("{app}-{ordinal}")
+}
+
+/// The pod of an ordinal at a revision. It stays JSON, so that fields which this program does not know are kept.
+pub(crate) fn manifest(kind: &Kind, app: &App, ordinal: u32, revision: &Revision) -> Value {
+    let template = &revision.template;
+    let name = name(&app.name, ordinal);
+    let mut labels = members(template, "/metadata/labels");
+    labels.insert(kind.name_label.clone(), label_value(&app.name).into());
+    labels.insert(kind.index_label.clone(), ordinal.to_string().into());
+    labels.insert(REVISION_LABEL.to_owned(), revision.name.clone().into());
+    let mut spec = members(template, "/spec");
+    if name.len() <= HOSTNAME_LENGTH {
+        spec.entry("hostname").or_insert_with(|| name.clone().into());
+    }
+    let metadata = ObjectMeta {
+        name: Some(name),
+        namespace: Some(app.namespace.clone()),
+        owner_references: Some(vec![kind.controller_reference(&app.name, &app.uid)]),
+        ..ObjectMeta::default()
+    };
+    let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
+    pod["metadata"]["labels"] = labels.into();
+    pod["metadata"]["annotations"] = members(template, "/metadata/annotations").into();
+    pod
+}
+
+fn members(template: &Value, pointer: &str) -> Map<String, Value> {
+    template
+        .pointer(pointer)
+        .and_then(Value::as_object)
+        .cloned()
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::app;
+    use crate::revision::tests::revision;
+
+    fn pod(name: &str) -> Pod {
+        Pod {
+            name: name.to_owned(),
+            uid: String::new(),
+            owner: Owner::Nobody,
+            revision: None,
+            finished: false,
+            ready: true,
+            terminating: false,
+        }
+    }
+
+    #[test]
+    fn ordinals_are_read_from_names_that_the_app_gives() {
+        for (name, ordinal) in [
+            ("my-app-0", Some(0)),
+            ("my-app-12", Some(12)),
+            ("my-app-012", None),
+            ("my-app-+1", None),
+            ("my-app", None),
+            ("my-app-x-1", None),
+            ("other-1", None),
+        ] {
+            assert_eq!(pod(name).ordinal("my-app"), ordinal, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_pod_carries_the_template_and_the_marks_of_its_owner() {
+        let kind = crate::plan::tests::kind();
+        let template = json!({
+            "metadata": {"labels": {"app": "my-app"}, "annotations": {"note": "x"}},
+            "spec": {"containers": [{"name": "app", "image": "app:v1", "aFieldOfTomorrow": 1}]},
+        });
+        let made = manifest(&kind, &app(5, 0), 4, &revision("my-app-abc", 1, template));
+        assert_eq!(made["metadata"]["name"], "my-app-4");
+        assert_eq!(
+            made["metadata"]["labels"],
+            json!({
+                "app": "my-app",
+                "app.example.io/name": "my-app",
+                "app.example.io/pod-index": "4",
+                "controller-revision-hash": "my-app-abc",
+            })
+        );
+        assert_eq!(made["metadata"]["annotations"], json!({"note": "x"}));
+        assert_eq!(made["metadata"]["ownerReferences"][0]["controller"], true);
+        assert_eq!(made["spec"]["containers"][0]["aFieldOfTomorrow"], 1);
+        assert_eq!(made["spec"]["hostname"], "my-app-4");
+    }
+}
