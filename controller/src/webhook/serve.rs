@@ -7,6 +7,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::StatusCode;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
@@ -44,7 +46,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Deadlines {
     /// The TLS handshake.
     pub(crate) handshake: Duration,
-    /// The headers of an HTTP/1.1 request; also how long such a connection may be idle.
+    /// The first request of a connection, and the headers of each HTTP/1.1 request; so long may HTTP/1.1 be idle.
     pub(crate) header: Duration,
     /// A request, from its headers to the answer. The API server waits at most 30 s.
     pub(crate) request: Duration,
@@ -56,7 +58,7 @@ impl Default for Deadlines {
     fn default() -> Self {
         Self {
             handshake: Duration::from_secs(5),
-            header: Duration::from_secs(10),
+            header: Duration::from_secs(5),
             request: Duration::from_secs(30),
             drain: Duration::from_secs(10),
         }
@@ -141,7 +143,7 @@ pub(crate) async fn serve(
 enum Broken {
     #[error("handshake")]
     Handshake(#[source] io::Error),
-    #[error("no handshake in time")]
+    #[error("nothing was said in time")]
     Silent,
     #[error("HTTP")]
     Http(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -158,7 +160,7 @@ async fn connection(
     let _ = stream.set_nodelay(true);
     let http = http(deadlines);
     match transport {
-        Transport::Plain => speak(stream, http, router, stop).await,
+        Transport::Plain => speak(stream, http, router, deadlines.header, stop).await,
         Transport::Tls(acceptor) => {
             let stream = timeout(deadlines.handshake, acceptor.accept(stream)).await;
             let stream = stream.map_err(|_| Broken::Silent)?.map_err(Broken::Handshake)?;
@@ -167,7 +169,7 @@ async fn connection(
                 Some(b"h2") => http.http2_only(),
                 _ => http.http1_only(),
             };
-            speak(stream, http, router, stop).await
+            speak(stream, http, router, deadlines.header, stop).await
         }
     }
 }
@@ -186,23 +188,35 @@ fn http(deadlines: Deadlines) -> auto::Builder<TokioExecutor> {
     http
 }
 
-/// Speaks HTTP until the peer leaves, or until the requests at hand at the stop are answered.
+/// Speaks HTTP until the peer leaves, or until the requests at hand at the stop are answered. A peer that asks nothing in time is
+/// left: HTTP/2 by itself would wait for its first bytes for ever.
 async fn speak(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     http: auto::Builder<TokioExecutor>,
     router: Router,
+    first_request: Duration,
     stop: CancellationToken,
 ) -> Result<(), Broken> {
-    let mut connection =
-        std::pin::pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    let asked = CancellationToken::new();
+    let (router, asks) = (TowerToHyperService::new(router), asked.clone());
+    let service = service_fn(move |request| {
+        asks.cancel();
+        router.call(request)
+    });
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
+    let mut silence = pin!(timeout(first_request, asked.cancelled()));
+    loop {
+        tokio::select! {
+            ended = connection.as_mut() => return ended.map_err(Broken::Http),
+            heard = silence.as_mut(), if !asked.is_cancelled() => heard.map_err(|_| Broken::Silent)?,
+            () = stop.cancelled() => break,
         }
-    };
-    ended.map_err(Broken::Http)
+    }
+    connection.as_mut().graceful_shutdown();
+    tokio::select! {
+        ended = connection.as_mut() => ended.map_err(Broken::Http),
+        Err(_) = silence, if !asked.is_cancelled() => Err(Broken::Silent),
+    }
 }
 
 /// Answers 408 to a request whose body does not come, or that takes too long otherwise.

@@ -210,7 +210,7 @@ async fn serves_http2_and_http1() {
 
 #[tokio::test]
 async fn a_new_key_serves_new_connections_and_leaves_old_ones_alone() {
-    let server = Server::start(Deadlines::default()).await;
+    let server = Server::start(short()).await;
     let mut before = server.http2().await;
     hello(&mut before).await;
     let (key, certificate) = key();
@@ -294,6 +294,7 @@ async fn garbage_silence_and_panics_hurt_only_their_own_connection() {
     let mut wordless = server.connect(b"http/1.1").await;
     let mut halting = server.connect(b"http/1.1").await;
     halting.write_all(b"GET / HTTP/1.1\r\nHo").await.unwrap();
+    let mut speechless = server.connect(b"h2").await;
     let mut noise = server.connect(b"h2").await;
     noise.write_all(&[0x17; 4096]).await.unwrap();
     let mut panicking = server.http2().await;
@@ -312,6 +313,7 @@ async fn garbage_silence_and_panics_hurt_only_their_own_connection() {
     is_closed(&mut wordless).await;
     is_closed(&mut halting).await;
     is_closed(&mut noise).await;
+    is_closed(&mut speechless).await;
     hello(&mut server.http2().await).await;
     server.ends().await;
 }
