@@ -1,0 +1,167 @@
+//! Wiring: makes the parts of the controller, connects them, and runs them under one supervisor.
+//!
+//! Nothing is decided here. Each part takes what it needs as arguments; the order in which the parts start does not matter,
+//! because readiness waits for all of them.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::post;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use tokio::net::TcpListener;
+
+use crate::admin;
+use crate::args::{Connect, Run, Uninstall};
+use crate::certs::{Keeper, ServedKey, wanted_names};
+use crate::gates::Gates;
+use crate::metrics::Metrics;
+use crate::shutdown::{ENDPOINT_PAUSE, GRACE, Signals, Supervisor};
+use crate::telemetry::{self, chain};
+use crate::webhook::serve::{Deadlines, Transport, serve};
+
+/// Why the process did not come up.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("log")]
+    Telemetry(#[from] telemetry::Error),
+    #[error("kubeconfig")]
+    Kubeconfig(#[from] kube::config::KubeconfigError),
+    #[error("no way to reach a cluster")]
+    Infer(#[from] kube::config::InferConfigError),
+    #[error("client")]
+    Client(#[source] Box<kube::Error>),
+    #[error("cannot {what}")]
+    Io {
+        what: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("TLS")]
+    Tls(#[from] rustls::Error),
+}
+
+/// Runs the controller until a signal or a failure ends it.
+pub(crate) fn run(args: Run) -> ExitCode {
+    let started = telemetry::init(args.log_format)
+        .map_err(Error::from)
+        .and_then(|()| {
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+            runtime.map_err(|source| Error::Io {
+                what: "start the runtime".to_owned(),
+                source,
+            })
+        });
+    let runtime = match started {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    let code = match runtime.block_on(start(args)) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => fail(&error),
+    };
+    // Whatever still runs after a second signal is not waited for.
+    runtime.shutdown_background();
+    code
+}
+
+/// Not there yet.
+pub(crate) fn uninstall(args: &Uninstall) -> ExitCode {
+    tracing::error!(namespace = args.connect.namespace, "Uninstall is not wired yet.");
+    ExitCode::FAILURE
+}
+
+#[allow(clippy::print_stderr, reason = "the log may be what failed")]
+fn fail(error: &Error) -> ExitCode {
+    eprintln!("error: {}", chain(error));
+    ExitCode::FAILURE
+}
+
+async fn start(args: Run) -> Result<u8, Error> {
+    let pause = if args.webhook_url.is_some() {
+        Duration::ZERO
+    } else {
+        ENDPOINT_PAUSE
+    };
+    let signals = Signals::listen().map_err(|source| Error::Io {
+        what: "listen to signals".to_owned(),
+        source,
+    })?;
+    let mut supervisor = Supervisor::new(pause, GRACE);
+    let (drain, stop) = (supervisor.drain(), supervisor.stop());
+    let metrics = Arc::new(Metrics::new());
+    let gates = Gates::new(drain);
+
+    let admin = bind(args.admin_bind).await?;
+    let routes = admin::router(gates.clone(), metrics.clone());
+    supervisor.spawn(
+        "admin",
+        serve(
+            admin,
+            Transport::Plain,
+            routes,
+            Deadlines::default(),
+            stop.clone(),
+        ),
+    );
+
+    let client = connect(&args.connect).await?;
+    let keys = Arc::new(ServedKey::default());
+    let host = args.webhook_url.as_ref().map(|url| url.host());
+    let want = wanted_names(&args.connect.namespace, host);
+    let ready = gates.gate("certificate");
+    let (keeper, _cert_state) = Keeper::new(
+        client,
+        &args.connect.namespace,
+        want,
+        keys.clone(),
+        metrics.clone(),
+        ready,
+    );
+    supervisor.spawn("certificates", keeper.keep(stop.clone()));
+
+    let not_wired = async || (StatusCode::SERVICE_UNAVAILABLE, "not wired\n");
+    let routes = Router::new()
+        .route("/mutate", post(not_wired))
+        .route("/validate", post(not_wired));
+    let webhook = bind(args.webhook_bind).await?;
+    supervisor.spawn(
+        "webhook",
+        serve(webhook, Transport::tls(keys)?, routes, Deadlines::default(), stop),
+    );
+
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        namespace = args.connect.namespace,
+        admin = %args.admin_bind,
+        webhook = %args.webhook_bind,
+        url = args.webhook_url.as_ref().map(|url| url.base()),
+        leader_elect = args.leader_elect,
+        workers = args.workers,
+        "Started."
+    );
+    Ok(supervisor.run(signals).await)
+}
+
+async fn bind(address: std::net::SocketAddr) -> Result<TcpListener, Error> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|source| Error::Io {
+        what: format!("listen on {address}"),
+        source,
+    })
+}
+
+/// A client for the cluster that the flags name.
+async fn connect(args: &Connect) -> Result<Client, Error> {
+    let config = match &args.kubeconfig {
+        Some(path) => {
+            let kubeconfig = Kubeconfig::read_from(path)?;
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?
+        }
+        None => Config::infer().await?,
+    };
+    Client::try_from(config).map_err(|error| Error::Client(Box::new(error)))
+}

@@ -1,0 +1,298 @@
+//! The command line: `run`, `manifests` and `uninstall`.
+//!
+//! Every flag has an environment variable, so that a Deployment may set either; the flag wins. Values are checked while they are
+//! parsed, so that nothing past this module meets a namespace that is no DNS label or a webhook URL without a host.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use axum::http::Uri;
+use clap::{ArgAction, Args as Group, Parser, Subcommand, ValueEnum};
+use kruise_rollout::names;
+
+/// Progressive delivery for workloads that update by partition: the controller and its admission webhook.
+#[derive(Debug, Parser)]
+#[command(name = names::CONTROLLER, version, arg_required_else_help = true)]
+pub(crate) struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The three things that this binary does.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the controller and its admission webhook until a signal ends them.
+    Run(Run),
+    /// Print everything to install as YAML, ready for `kubectl apply -f -`.
+    Manifests(Manifests),
+    /// Release every workload that is held and remove what the controller registered.
+    Uninstall(Uninstall),
+}
+
+/// Flags of `run`.
+#[derive(Clone, Debug, Group)]
+pub(crate) struct Run {
+    /// How to reach the cluster.
+    #[command(flatten)]
+    pub(crate) connect: Connect,
+    /// Address that the admission webhook listens on (TLS).
+    #[arg(
+        long,
+        env = "KRUISE_ROLLOUT_WEBHOOK_BIND",
+        value_name = "ADDRESS",
+        default_value = "0.0.0.0:9443"
+    )]
+    pub(crate) webhook_bind: SocketAddr,
+    /// URL that the API server calls instead of the Service, for a controller outside the cluster.
+    #[arg(long, env = "KRUISE_ROLLOUT_WEBHOOK_URL", value_name = "URL")]
+    pub(crate) webhook_url: Option<WebhookUrl>,
+    /// Address that /metrics, /healthz and /readyz listen on (plain HTTP).
+    #[arg(
+        long,
+        env = "KRUISE_ROLLOUT_ADMIN_BIND",
+        value_name = "ADDRESS",
+        default_value = "0.0.0.0:8080"
+    )]
+    pub(crate) admin_bind: SocketAddr,
+    /// Take a lease before writing, so that of several replicas only one moves rollouts.
+    #[arg(
+        long,
+        env = "KRUISE_ROLLOUT_LEADER_ELECT",
+        value_name = "true|false",
+        default_value = "true",
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = false,
+        default_missing_value = "true"
+    )]
+    pub(crate) leader_elect: bool,
+    /// Rollouts that are worked on at the same time.
+    #[arg(long, env = "KRUISE_ROLLOUT_WORKERS", value_name = "N", default_value = "4",
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) workers: u16,
+    /// Format of the log on standard error.
+    #[arg(
+        long,
+        env = "KRUISE_ROLLOUT_LOG_FORMAT",
+        value_name = "FORMAT",
+        default_value = "text"
+    )]
+    pub(crate) log_format: LogFormat,
+}
+
+/// How to reach the cluster, and where our own objects live in it.
+#[derive(Clone, Debug, Group)]
+pub(crate) struct Connect {
+    /// Kubeconfig file; without it KUBECONFIG, ~/.kube/config or the pod's service account.
+    #[arg(long, env = "KRUISE_ROLLOUT_KUBECONFIG", value_name = "PATH")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Namespace of the controller's own objects.
+    #[arg(long, env = "KRUISE_ROLLOUT_NAMESPACE", default_value = names::DEFAULT_NAMESPACE, value_parser = namespace)]
+    pub(crate) namespace: String,
+}
+
+/// Flags of `manifests`.
+#[derive(Debug, Group)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Manifests {
+    /// Print a part only.
+    #[command(subcommand)]
+    pub(crate) part: Option<Part>,
+    /// Namespace to install into.
+    #[arg(long, env = "KRUISE_ROLLOUT_NAMESPACE", default_value = names::DEFAULT_NAMESPACE, value_parser = namespace)]
+    pub(crate) namespace: String,
+    /// Image of the controller.
+    #[arg(long, env = "KRUISE_ROLLOUT_IMAGE", default_value = DEFAULT_IMAGE)]
+    pub(crate) image: String,
+}
+
+/// Image without a registry, at the version of this binary.
+const DEFAULT_IMAGE: &str = concat!("kruise-rollout-controller:", env!("CARGO_PKG_VERSION"));
+
+/// A part of the manifests.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Part {
+    /// Print the CustomResourceDefinitions only.
+    Crds,
+}
+
+/// Flags of `uninstall`.
+#[derive(Debug, Group)]
+pub(crate) struct Uninstall {
+    /// How to reach the cluster.
+    #[command(flatten)]
+    pub(crate) connect: Connect,
+}
+
+/// Format of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// One line a record, for people.
+    Text,
+    /// One JSON object a line, for collectors.
+    Json,
+}
+
+/// An `https` URL with a host, under which the API server reaches the webhook. It has no path: each webhook adds its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WebhookUrl {
+    base: String,
+    host: String,
+}
+
+impl WebhookUrl {
+    /// The URL without a slash at its end.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// The host: a DNS name or an IP address, the latter without brackets.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+}
+
+impl FromStr for WebhookUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let uri: Uri = text.parse().map_err(|error| format!("not a URL: {error}"))?;
+        if uri.scheme_str() != Some("https") {
+            return Err("the API server calls webhooks by https only".to_owned());
+        }
+        if uri.query().is_some() || !matches!(uri.path(), "" | "/") {
+            return Err("the URL must have no path and no query: each webhook adds its own".to_owned());
+        }
+        let authority = uri.authority().ok_or("the URL names no host")?;
+        if authority.as_str().contains('@') {
+            return Err("the URL must not contain a user".to_owned());
+        }
+        let host = authority
+            .host()
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_owned();
+        if host.is_empty() {
+            return Err("the URL names no host".to_owned());
+        }
+        Ok(Self {
+            base: format!("https://{authority}"),
+            host,
+        })
+    }
+}
+
+/// Checks a namespace name: a DNS label of at most 63 characters.
+fn namespace(text: &str) -> Result<String, String> {
+    let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = text.as_bytes();
+    let ends = [bytes.first(), bytes.last()]
+        .into_iter()
+        .all(|end| end.is_some_and(|byte| inside(*byte)));
+    if ends && bytes.len() <= 63 && bytes.iter().all(|byte| inside(*byte) || *byte == b'-') {
+        Ok(text.to_owned())
+    } else {
+        Err("a namespace consists of at most 63 lower case letters, digits and inner hyphens".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    fn run(flags: &[&str]) -> Result<Run, clap::Error> {
+        let line = [names::CONTROLLER, "run"].iter().chain(flags);
+        match Args::try_parse_from(line)?.command {
+            Command::Run(run) => Ok(run),
+            other => panic!("parsed as {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_command_is_well_formed() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_documentation() {
+        let run = run(&[]).unwrap();
+        assert_eq!(run.connect.namespace, "kruise-rollout");
+        assert_eq!(run.webhook_bind.to_string(), "0.0.0.0:9443");
+        assert_eq!(run.admin_bind.to_string(), "0.0.0.0:8080");
+        assert!(run.leader_elect);
+        assert_eq!(run.workers, 4);
+        assert_eq!(run.log_format, LogFormat::Text);
+        assert_eq!(run.webhook_url, None);
+    }
+
+    #[test]
+    fn leader_elect_takes_a_value_or_none() {
+        assert!(!run(&["--leader-elect", "false"]).unwrap().leader_elect);
+        assert!(!run(&["--leader-elect=false"]).unwrap().leader_elect);
+        assert!(run(&["--leader-elect"]).unwrap().leader_elect);
+    }
+
+    #[test]
+    fn every_flag_has_an_environment_variable() {
+        for command in Args::command().get_subcommands() {
+            for flag in command
+                .get_arguments()
+                .filter(|flag| !matches!(flag.get_id().as_str(), "help" | "version"))
+            {
+                let env = flag.get_env().map(|env| env.to_string_lossy().into_owned());
+                assert!(
+                    env.is_some_and(|env| env.starts_with("KRUISE_ROLLOUT_")),
+                    "{}",
+                    flag.get_id()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn webhook_urls() {
+        let url: WebhookUrl = "https://127.0.0.1:9443/".parse().unwrap();
+        assert_eq!((url.base(), url.host()), ("https://127.0.0.1:9443", "127.0.0.1"));
+        let url: WebhookUrl = "https://[::1]:9443".parse().unwrap();
+        assert_eq!((url.base(), url.host()), ("https://[::1]:9443", "::1"));
+        for bad in [
+            "http://x",
+            "https://x/mutate",
+            "https://x?y",
+            "x",
+            "",
+            "https://u@x",
+            "https://",
+        ] {
+            assert!(bad.parse::<WebhookUrl>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn namespaces() {
+        for good in ["a", "kruise-rollout", "0a"] {
+            assert!(namespace(good).is_ok(), "{good}");
+        }
+        for bad in ["", "-a", "a-", "A", "a.b", "a/b", &"a".repeat(64)] {
+            assert!(namespace(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn manifests_and_their_parts() {
+        let parse = |line: &[&str]| match Args::try_parse_from(line)?.command {
+            Command::Manifests(manifests) => Ok::<_, clap::Error>(manifests),
+            other => panic!("parsed as {other:?}"),
+        };
+        let all = parse(&["x", "manifests", "--namespace", "ops", "--image", "r/i:1"]).unwrap();
+        assert!(all.part.is_none());
+        assert_eq!((all.namespace.as_str(), all.image.as_str()), ("ops", "r/i:1"));
+        assert!(matches!(
+            parse(&["x", "manifests", "crds"]).unwrap().part,
+            Some(Part::Crds)
+        ));
+    }
+}
