@@ -9,6 +9,7 @@
 //! - `USE_EXISTING_CLUSTER=true`: use the cluster of the current kubeconfig; the identities are impersonated.
 //! - `KRUISE_KEEP_SCRATCH=1`: keep logs and data.
 
+mod access;
 mod assets;
 mod audit;
 mod bootstrap;
