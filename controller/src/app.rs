@@ -27,7 +27,7 @@ use crate::webhook::serve::{Deadlines, Transport, serve};
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error("log")]
-    Telemetry(#[from] telemetry::Error),
+    Telemetry(#[from] telemetry::SetupError),
     #[error("kubeconfig")]
     Kubeconfig(#[from] kube::config::KubeconfigError),
     #[error("no way to reach a cluster")]

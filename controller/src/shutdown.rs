@@ -59,6 +59,9 @@ impl Ends for Signals {
     }
 }
 
+/// What a task leaves: its result, or how it broke off.
+type Joined = Result<(Id, Result<(), String>), JoinError>;
+
 /// How a named task ended.
 #[derive(Debug)]
 struct Ended {
@@ -101,7 +104,7 @@ impl Supervisor {
     }
 
     /// Starts a task that ends only after the drain; an earlier end is a failure of the process.
-    pub(crate) fn spawn<E: Error>(
+    pub(crate) fn spawn<E: Error + 'static>(
         &mut self,
         name: &'static str,
         task: impl Future<Output = Result<(), E>> + Send + 'static,
@@ -163,7 +166,7 @@ impl Supervisor {
     }
 
     /// Which task ended and how; `None` if there is no task left.
-    fn ended(&mut self, ended: Option<Result<(Id, Result<(), String>), JoinError>>) -> Option<Ended> {
+    fn ended(&mut self, ended: Option<Joined>) -> Option<Ended> {
         let (id, error) = match ended? {
             Ok((id, result)) => (id, result.err()),
             Err(error) => (error.id(), Some(panic_message(error))),
