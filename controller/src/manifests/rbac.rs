@@ -31,11 +31,6 @@ pub(super) fn documents(namespace: &str) -> Result<Vec<Document>, Error> {
     ])
 }
 
-/// The label by which the controller's ClusterRole gathers rules.
-fn gathered() -> String {
-    format!("{}/aggregate-to-controller", names::GROUP)
-}
-
 /// A ClusterRole. Each label has the value `true`.
 fn cluster_role(name: &str, labels: &[&str], rules: Value) -> Value {
     let mut role = json!({
@@ -57,7 +52,7 @@ fn gathering_role() -> Value {
         "apiVersion": format!("{RBAC}/v1"),
         "kind": "ClusterRole",
         "metadata": { "name": names::CLUSTER_ROLE, "labels": { APP.0: APP.1 } },
-        "aggregationRule": { "clusterRoleSelectors": [{ "matchLabels": { gathered(): "true" } }] },
+        "aggregationRule": { "clusterRoleSelectors": [{ "matchLabels": { names::AGGREGATE_TO_CONTROLLER: "true" } }] },
     })
 }
 
@@ -90,7 +85,7 @@ fn base_role() -> Value {
         { "apiGroups": [RBAC], "resources": ["clusterroles"], "resourceNames": [names::CLUSTER_ROLE], "verbs": ["get"] },
         { "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"], "verbs": ["create"] },
     ]);
-    cluster_role(&format!("{}-base", names::CLUSTER_ROLE), &[&gathered()], rules)
+    cluster_role(&format!("{}-base", names::CLUSTER_ROLE), &[names::AGGREGATE_TO_CONTROLLER], rules)
 }
 
 /// The one kind that is enabled from the start.
@@ -100,7 +95,7 @@ fn native_stateful_sets() -> Value {
     ]);
     cluster_role(
         &format!("{}-statefulsets", names::CLUSTER_ROLE),
-        &[&gathered()],
+        &[names::AGGREGATE_TO_CONTROLLER],
         rules,
     )
 }
@@ -113,13 +108,13 @@ fn custom_kind_hint() -> Result<String, Error> {
     ]);
     let example = cluster_role(
         &format!("{}-mystatefulapps", names::CLUSTER_ROLE),
-        &[&gathered()],
+        &[names::AGGREGATE_TO_CONTROLLER],
         rules,
     );
     Ok(format!(
         "Every ClusterRole with the label {} adds its rules to the controller's.\n\
          One more such ClusterRole enables a custom kind, for example:\n\n{}",
-        gathered(),
+        names::AGGREGATE_TO_CONTROLLER,
         yaml(&example)?
     ))
 }
