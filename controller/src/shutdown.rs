@@ -132,7 +132,7 @@ impl Supervisor {
                 ended = self.tasks.join_next_with_id() => match self.ended(ended) {
                     None => return code,
                     Some(Ended { name, error: Some(error) }) => {
-                        tracing::error!(task = name, error, "Task failed during shutdown.");
+                        tracing::error!(task = name, %error, "Task failed during shutdown.");
                         code = 1;
                     }
                     Some(Ended { name, error: None }) => tracing::debug!(task = name, "Task ended."),
@@ -156,7 +156,7 @@ impl Supervisor {
             }
             ended = self.tasks.join_next_with_id() => {
                 match self.ended(ended) {
-                    Some(Ended { name, error: Some(error) }) => tracing::error!(task = name, error, "Task failed: shutting down."),
+                    Some(Ended { name, error: Some(error) }) => tracing::error!(task = name, %error, "Task failed: shutting down."),
                     Some(Ended { name, error: None }) => tracing::error!(task = name, "Task ended early: shutting down."),
                     None => tracing::error!("No task to run."),
                 }

@@ -159,7 +159,7 @@ impl Bundle {
         let leaf = text(CERTIFICATE)
             .and_then(|chain| Leaf::new(chain, text(KEY)?, &authority))
             .inspect_err(|error| {
-                tracing::warn!(error = chain(error), "The Secret's certificate is unusable.");
+                tracing::warn!(error = %chain(error), "The Secret's certificate is unusable.");
             })
             .ok();
         Ok(Self { authority, leaf })

@@ -112,7 +112,7 @@ impl Keeper {
                 }
                 Err(error) => {
                     tracing::warn!(
-                        error = chain(&error),
+                        error = %chain(&error),
                         "Cannot keep the certificate; trying again."
                     );
                     retry = Some(Instant::now() + wait);
@@ -129,7 +129,7 @@ impl Keeper {
             let found = held.as_ref().and_then(|held| {
                 let read = Bundle::read(&held.data);
                 read.inspect_err(|error| {
-                    tracing::warn!(error = chain(error), "The Secret's authority is unusable.");
+                    tracing::warn!(error = %chain(error), "The Secret's authority is unusable.");
                 })
                 .ok()
             });

@@ -145,7 +145,7 @@ impl Store {
                 Ok(Event::Apply(_) | Event::Delete(_) | Event::InitDone) => Some(()),
                 Ok(Event::Init | Event::InitApply(_)) => None,
                 Err(error) => {
-                    tracing::warn!(error = chain(&error), "Watch of the certificate's Secret failed.");
+                    tracing::warn!(error = %chain(&error), "Watch of the certificate's Secret failed.");
                     None
                 }
             })

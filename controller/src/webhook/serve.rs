@@ -247,7 +247,7 @@ fn tell(peer: std::net::SocketAddr, broken: &Broken) {
     if let Some(rustls::Error::AlertReceived(alert)) = refused {
         tracing::warn!(%peer, ?alert, "A client refuses the webhook's certificate.");
     } else {
-        tracing::debug!(%peer, error, "Connection broke.");
+        tracing::debug!(%peer, %error, "Connection broke.");
     }
 }
 
