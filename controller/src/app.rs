@@ -7,21 +7,26 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::http::StatusCode;
-use axum::routing::post;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::api::{Api, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio::net::TcpListener;
+use tokio::sync::{Notify, mpsc, watch};
 
 use crate::admin;
 use crate::args::{Connect, Run, Uninstall};
 use crate::certs::{Keeper, ServedKey, wanted_names};
+use crate::context::Context;
 use crate::gates::Gates;
 use crate::metrics::Metrics;
+use crate::queue::Queue;
+use crate::registration::{Endpoint, Registrar};
 use crate::shutdown::{ENDPOINT_PAUSE, GRACE, Signals, Supervisor};
 use crate::telemetry::{self, chain};
 use crate::webhook::serve::{Deadlines, Transport, serve};
+use crate::world::World;
+use crate::{events, reconcile, registration, triggers, webhook};
 
 /// Why the process did not come up.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +39,10 @@ enum Error {
     Infer(#[from] kube::config::InferConfigError),
     #[error("client")]
     Client(#[source] Box<kube::Error>),
+    #[error("API server")]
+    Api(#[source] Box<kube::Error>),
+    #[error("the API server does not say who we are")]
+    Nobody,
     #[error("cannot {what}")]
     Io {
         what: String,
@@ -109,29 +118,51 @@ async fn start(args: Run) -> Result<u8, Error> {
     );
 
     let client = connect(&args.connect).await?;
+    let (events, announced) = mpsc::channel(events::BACKLOG);
+    let (watched_kinds, kinds) = watch::channel(Vec::new());
+    let context = Arc::new(Context {
+        username: username(&client).await?,
+        client: client.clone(),
+        namespace: args.connect.namespace.clone(),
+        world: World::default(),
+        queue: Queue::new(),
+        metrics: metrics.clone(),
+        kinds_changed: Notify::new(),
+        releases_changed: Notify::new(),
+        definitions: watch::Sender::new(0),
+        registered: watch::Sender::new(Vec::new()),
+        events,
+    });
+
     let keys = Arc::new(ServedKey::default());
     let host = args.webhook_url.as_ref().map(|url| url.host());
     let want = wanted_names(&args.connect.namespace, host);
     let ready = gates.gate("certificate");
-    let (keeper, _cert_state) = Keeper::new(
-        client,
-        &args.connect.namespace,
-        want,
-        keys.clone(),
-        metrics.clone(),
-        ready,
-    );
+    let (keeper, certificates) =
+        Keeper::new(client.clone(), &args.connect.namespace, want, keys.clone(), metrics, ready);
     supervisor.spawn("certificates", keeper.keep(stop.clone()));
 
-    let not_wired = async || (StatusCode::SERVICE_UNAVAILABLE, "not wired\n");
-    let routes = Router::new()
-        .route("/mutate", post(not_wired))
-        .route("/validate", post(not_wired));
     let webhook = bind(args.webhook_bind).await?;
+    let routes = webhook::router(context.clone());
     supervisor.spawn(
         "webhook",
-        serve(webhook, Transport::tls(keys)?, routes, Deadlines::default(), stop),
+        serve(webhook, Transport::tls(keys)?, routes, Deadlines::default(), stop.clone()),
     );
+
+    let before = registration::registered_before(&client).await.map_err(api)?;
+    let endpoint = match &args.webhook_url {
+        Some(url) => Endpoint::Url(url.base().to_owned()),
+        None => Endpoint::Service(args.connect.namespace.clone()),
+    };
+    let registrar = Registrar::new(context.clone(), endpoint, kinds, certificates);
+    supervisor.spawn("registration", registrar.keep(stop.clone()));
+    let known = gates.gate("rollouts");
+    supervisor.spawn("rollouts", triggers::follow_rollouts(context.clone(), known, stop.clone()));
+    supervisor.spawn("definitions", triggers::follow_definitions(context.clone(), stop.clone()));
+    supervisor.spawn("kinds", triggers::follow_kinds(context.clone(), before, watched_kinds, stop.clone()));
+    supervisor.spawn("pods", triggers::follow_pods(context.clone(), stop.clone()));
+    supervisor.spawn("events", events::publish(client, announced, stop.clone()));
+    supervisor.spawn("reconcile", reconcile::work(context, args.workers, stop));
 
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -152,6 +183,18 @@ async fn bind(address: std::net::SocketAddr) -> Result<TcpListener, Error> {
         what: format!("listen on {address}"),
         source,
     })
+}
+
+fn api(error: kube::Error) -> Error {
+    Error::Api(Box::new(error))
+}
+
+/// The user name that the API server knows us by: one half of what exempts our own steps from the hold.
+async fn username(client: &Client) -> Result<String, Error> {
+    let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
+    let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await.map_err(api)?;
+    let user = review.status.and_then(|status| status.user_info);
+    user.and_then(|user| user.username).filter(|name| !name.is_empty()).ok_or(Error::Nobody)
 }
 
 /// A client for the cluster that the flags name.

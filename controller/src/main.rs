@@ -6,14 +6,19 @@ mod admin;
 mod app;
 mod args;
 mod certs;
-#[allow(dead_code, reason = "gates are shut by parts that come later")]
+mod context;
+mod events;
 mod gates;
 mod manifests;
-#[allow(dead_code, reason = "counted by parts that come later")]
 mod metrics;
+mod queue;
+mod reconcile;
+mod registration;
 mod shutdown;
 mod telemetry;
+mod triggers;
 mod webhook;
+mod world;
 
 use std::process::ExitCode;
 

@@ -100,7 +100,6 @@ pub(crate) struct Snapshot {
     pub(crate) proof: Proof,
     pub(crate) strays: Vec<(Workload, &'static dyn Adapter, Arc<View>)>,
     pub(crate) rival: Option<String>,
-    pub(crate) supported: bool,
 }
 
 /// The workload that a Rollout names.
@@ -338,7 +337,6 @@ impl World {
             proof,
             strays: inner.strays(key, workload.as_ref()),
             rival: rollout.as_deref().zip(place.as_ref()).and_then(|(rollout, place)| inner.rival(rollout, place)),
-            supported: workload.as_ref().is_none_or(|workload| adapter_for(&workload.kind).is_some()),
             rollout,
             workload,
             seen,

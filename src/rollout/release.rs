@@ -186,7 +186,6 @@ fn begin(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
     enter(&mut canary, release.plan, step, draft);
     draft.status.canary_status = Some(canary);
     draft.drop_condition(condition::SUCCEEDED);
-    draft.act(Action::Record);
 }
 
 /// Enters a step.
@@ -220,9 +219,9 @@ enum Waits {
 fn forward(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
     let p = release.present;
     let template = p.view.template.to_string();
-    match underway(draft) {
-        Some(canary) if canary.template_id == template && !canary.rolled_back => {}
-        _ => begin(draft, release, hold),
+    let begins = underway(draft).is_none_or(|canary| canary.template_id != template || canary.rolled_back);
+    if begins {
+        begin(draft, release, hold);
     }
     let Some(mut canary) = draft.status.canary_status.take() else {
         return;
@@ -291,6 +290,9 @@ fn forward(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
             EditKind::Grant
         };
         draft.edit(p.workload, kind, p.adapter.expose(p.view, partition));
+    }
+    if begins {
+        draft.act(Action::Record);
     }
     record_revision(&mut canary, p.view, p.children);
     if matches!(waits, Waits::Operator) {

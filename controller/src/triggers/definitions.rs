@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::runtime::{WatchStreamExt as _, metadata_watcher, watcher};
+use kube::core::PartialObjectMeta;
+use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, ResourceExt as _};
 use tokio_util::sync::CancellationToken;
 
@@ -14,8 +15,8 @@ use crate::context::Context;
 /// Follows CustomResourceDefinitions, metadata only: a new one may be the kind that a Rollout waits for, a changed one may have
 /// gained or lost the partition.
 pub(crate) async fn follow(context: Arc<Context>, stop: CancellationToken) -> Result<(), Infallible> {
-    let api: Api<CustomResourceDefinition> = Api::all(context.client.clone());
-    let mut events = pin!(metadata_watcher(api, watch_config()).default_backoff());
+    let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(context.client.clone());
+    let mut events = pin!(watcher(api, watch_config()).default_backoff());
     let mut first = true;
     while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {
         match event {
