@@ -11,7 +11,9 @@ mod pod;
 mod reconcile;
 mod revision;
 mod run;
+mod write;
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -70,6 +72,7 @@ async fn main() -> Result<()> {
                 .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
             tracing_subscriber::fmt()
                 .with_env_filter(filter)
+                .with_ansi(std::io::stderr().is_terminal())
                 .with_writer(std::io::stderr)
                 .init();
             let client = run::client(kubeconfig.as_deref()).await?;
