@@ -138,15 +138,27 @@ async fn start(args: Run) -> Result<u8, Error> {
     let host = args.webhook_url.as_ref().map(|url| url.host());
     let want = wanted_names(&args.connect.namespace, host);
     let ready = gates.gate("certificate");
-    let (keeper, certificates) =
-        Keeper::new(client.clone(), &args.connect.namespace, want, keys.clone(), metrics, ready);
+    let (keeper, certificates) = Keeper::new(
+        client.clone(),
+        &args.connect.namespace,
+        want,
+        keys.clone(),
+        metrics,
+        ready,
+    );
     supervisor.spawn("certificates", keeper.keep(stop.clone()));
 
     let webhook = bind(args.webhook_bind).await?;
     let routes = webhook::router(context.clone());
     supervisor.spawn(
         "webhook",
-        serve(webhook, Transport::tls(keys)?, routes, Deadlines::default(), stop.clone()),
+        serve(
+            webhook,
+            Transport::tls(keys)?,
+            routes,
+            Deadlines::default(),
+            stop.clone(),
+        ),
     );
 
     let before = registration::registered_before(&client).await.map_err(api)?;
@@ -157,9 +169,18 @@ async fn start(args: Run) -> Result<u8, Error> {
     let registrar = Registrar::new(context.clone(), endpoint, kinds, certificates);
     supervisor.spawn("registration", registrar.keep(stop.clone()));
     let known = gates.gate("rollouts");
-    supervisor.spawn("rollouts", triggers::follow_rollouts(context.clone(), known, stop.clone()));
-    supervisor.spawn("definitions", triggers::follow_definitions(context.clone(), stop.clone()));
-    supervisor.spawn("kinds", triggers::follow_kinds(context.clone(), before, watched_kinds, stop.clone()));
+    supervisor.spawn(
+        "rollouts",
+        triggers::follow_rollouts(context.clone(), known, stop.clone()),
+    );
+    supervisor.spawn(
+        "definitions",
+        triggers::follow_definitions(context.clone(), stop.clone()),
+    );
+    supervisor.spawn(
+        "kinds",
+        triggers::follow_kinds(context.clone(), before, watched_kinds, stop.clone()),
+    );
     supervisor.spawn("pods", triggers::follow_pods(context.clone(), stop.clone()));
     supervisor.spawn("events", events::publish(client, announced, stop.clone()));
     supervisor.spawn("reconcile", reconcile::work(context, args.workers, stop));
@@ -192,9 +213,14 @@ fn api(error: kube::Error) -> Error {
 /// The user name that the API server knows us by: one half of what exempts our own steps from the hold.
 async fn username(client: &Client) -> Result<String, Error> {
     let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
-    let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await.map_err(api)?;
+    let review = reviews
+        .create(&PostParams::default(), &SelfSubjectReview::default())
+        .await
+        .map_err(api)?;
     let user = review.status.and_then(|status| status.user_info);
-    user.and_then(|user| user.username).filter(|name| !name.is_empty()).ok_or(Error::Nobody)
+    user.and_then(|user| user.username)
+        .filter(|name| !name.is_empty())
+        .ok_or(Error::Nobody)
 }
 
 /// A client for the cluster that the flags name.

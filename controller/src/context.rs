@@ -45,16 +45,26 @@ impl Context {
     /// The API of a workload, once its kind is known.
     pub(crate) fn api(&self, place: &Place) -> Option<Api<DynamicObject>> {
         let resource = self.world.resource(&place.workload.kind)?;
-        Some(Api::namespaced_with(self.client.clone(), &place.namespace, &resource))
+        Some(Api::namespaced_with(
+            self.client.clone(),
+            &place.namespace,
+            &resource,
+        ))
     }
 }
 
 /// Parameters of every patch: our field manager.
 pub(crate) fn patch_params() -> PatchParams {
-    PatchParams { field_manager: Some(names::FIELD_MANAGER.to_owned()), ..PatchParams::default() }
+    PatchParams {
+        field_manager: Some(names::FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
 }
 
 /// The same as a dry-run.
 pub(crate) fn dry_run_params() -> PatchParams {
-    PatchParams { dry_run: true, ..patch_params() }
+    PatchParams {
+        dry_run: true,
+        ..patch_params()
+    }
 }

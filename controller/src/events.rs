@@ -23,7 +23,10 @@ pub(crate) struct Event {
 
 impl Event {
     pub(crate) fn new(rollout: &Rollout, announcement: Announcement) -> Self {
-        Self { about: rollout.object_ref(&()), announcement }
+        Self {
+            about: rollout.object_ref(&()),
+            announcement,
+        }
     }
 }
 
@@ -37,14 +40,21 @@ pub(crate) async fn publish(
     while let Some(Some(event)) = stop.run_until_cancelled(events.recv()).await {
         let Event { about, announcement } = event;
         let kube_event = KubeEvent {
-            type_: if announcement.warning { EventType::Warning } else { EventType::Normal },
+            type_: if announcement.warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            },
             reason: announcement.reason.to_owned(),
             note: Some(announcement.message),
             action: "Reconcile".to_owned(),
             secondary: None,
         };
         if let Err(error) = recorder.publish(&kube_event, &about).await {
-            tracing::debug!(error = &error as &dyn std::error::Error, "An event was not published.");
+            tracing::debug!(
+                error = &error as &dyn std::error::Error,
+                "An event was not published."
+            );
         }
     }
     Ok(())

@@ -55,7 +55,10 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             alarm_of: HashMap::new(),
             failures: HashMap::new(),
         };
-        Self { inner: Mutex::new(inner), wake: Notify::new() }
+        Self {
+            inner: Mutex::new(inner),
+            wake: Notify::new(),
+        }
     }
 
     /// Something happened to the key: look at it as soon as possible.
@@ -101,7 +104,11 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             }
             Turn::Done | Turn::After(_) => {
                 inner.failures.remove(key);
-                if let Turn::After(delay) = turn { Some(delay) } else { None }
+                if let Turn::After(delay) = turn {
+                    Some(delay)
+                } else {
+                    None
+                }
             }
         };
         inner.set_alarm(key, delay.map(|delay| Instant::now() + delay));
@@ -161,7 +168,9 @@ mod tests {
     use super::*;
 
     async fn soon<K: Clone + Eq + Hash + Ord>(queue: &Queue<K>) -> Option<K> {
-        tokio::time::timeout(Duration::from_millis(1), queue.next()).await.ok()
+        tokio::time::timeout(Duration::from_millis(1), queue.next())
+            .await
+            .ok()
     }
 
     #[tokio::test(start_paused = true)]

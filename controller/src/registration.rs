@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kruise_rollout::names;
 use kruise_rollout::workload::{GroupKind, adapter_for};
@@ -57,7 +59,11 @@ impl Endpoint {
 fn registered_resources(configuration: &Value) -> Vec<(String, String)> {
     let entries = configuration["webhooks"].as_array().into_iter().flatten();
     entries
-        .filter(|entry| entry["name"].as_str().is_some_and(|name| name.ends_with(names::HOLD_WEBHOOK)))
+        .filter(|entry| {
+            entry["name"]
+                .as_str()
+                .is_some_and(|name| name.ends_with(names::HOLD_WEBHOOK))
+        })
         .filter_map(|entry| {
             let rule = entry["rules"].get(0)?;
             let text = |field: &str| rule[field].get(0)?.as_str().map(str::to_owned);
@@ -69,14 +75,21 @@ fn registered_resources(configuration: &Value) -> Vec<(String, String)> {
 /// The kinds that an earlier process registered and that the server still has.
 pub(crate) async fn registered_before(client: &Client) -> kube::Result<Vec<GroupKind>> {
     let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-    let Some(found) = api.get_opt(names::WEBHOOK_CONFIGURATION).await? else { return Ok(Vec::new()) };
+    let Some(found) = api.get_opt(names::WEBHOOK_CONFIGURATION).await? else {
+        return Ok(Vec::new());
+    };
     let mut kinds = Vec::new();
     for (group, plural) in registered_resources(&serde_json::to_value(found).unwrap_or_default()) {
         // A group that is gone has no objects either.
         if let Ok(group) = kube::discovery::group(client, &group).await {
             let resources = group.recommended_resources();
-            let of_plural = resources.into_iter().find(|(resource, _)| resource.plural == plural);
-            kinds.extend(of_plural.map(|(r, _)| GroupKind { group: r.group, kind: r.kind }));
+            let of_plural = resources
+                .into_iter()
+                .find(|(resource, _)| resource.plural == plural);
+            kinds.extend(of_plural.map(|(r, _)| GroupKind {
+                group: r.group,
+                kind: r.kind,
+            }));
         }
     }
     Ok(kinds)
@@ -104,7 +117,12 @@ impl Registrar {
         kinds: watch::Receiver<Vec<ApiResource>>,
         certificates: watch::Receiver<Option<CertState>>,
     ) -> Self {
-        Self { context, endpoint, kinds, certificates }
+        Self {
+            context,
+            endpoint,
+            kinds,
+            certificates,
+        }
     }
 
     /// Runs until `stop`.
@@ -126,12 +144,21 @@ impl Registrar {
                 Ok(()) = self.certificates.changed() => {}
                 () = tokio::time::sleep(RETRY), if failed => {}
             }
-            let (Some(have_mutating), Some(have_validating)) = (&seen_mutating, &seen_validating) else { continue };
-            let Some(wanted) = self.wanted().await else { continue };
+            let (Some(have_mutating), Some(have_validating)) = (&seen_mutating, &seen_validating) else {
+                continue;
+            };
+            let Some(wanted) = self.wanted().await else {
+                continue;
+            };
             let written = async {
-                ensure::<MutatingWebhookConfiguration>(&self.context.client, have_mutating, &wanted.mutating).await?;
-                ensure::<ValidatingWebhookConfiguration>(&self.context.client, have_validating, &wanted.validating)
-                    .await
+                ensure::<MutatingWebhookConfiguration>(&self.context.client, have_mutating, &wanted.mutating)
+                    .await?;
+                ensure::<ValidatingWebhookConfiguration>(
+                    &self.context.client,
+                    have_validating,
+                    &wanted.validating,
+                )
+                .await
             };
             failed = match written.await {
                 Ok(()) => {
@@ -152,14 +179,25 @@ impl Registrar {
     }
 
     async fn wanted(&mut self) -> Option<Wanted> {
-        let bundle = self.certificates.borrow_and_update().as_ref()?.ca_bundle_pem.clone();
+        let bundle = self
+            .certificates
+            .borrow_and_update()
+            .as_ref()?
+            .ca_bundle_pem
+            .clone();
         let resources = self.kinds.borrow_and_update().clone();
         let owner = owner(&self.context.client).await;
         let metadata = json!({"name": names::WEBHOOK_CONFIGURATION, "ownerReferences": owner});
-        let entries: Vec<_> = resources.iter().filter_map(|resource| self.entry(resource, &bundle)).collect();
+        let entries: Vec<_> = resources
+            .iter()
+            .filter_map(|resource| self.entry(resource, &bundle))
+            .collect();
         let kinds = resources
             .iter()
-            .map(|resource| GroupKind { group: resource.group.clone(), kind: resource.kind.clone() })
+            .map(|resource| GroupKind {
+                group: resource.group.clone(),
+                kind: resource.kind.clone(),
+            })
             .collect();
         Some(Wanted {
             mutating: json!({
@@ -189,10 +227,15 @@ impl Registrar {
 
     /// The entry of one kind.
     fn entry(&self, resource: &ApiResource, bundle: &str) -> Option<Value> {
-        let kind = GroupKind { group: resource.group.clone(), kind: resource.kind.clone() };
+        let kind = GroupKind {
+            group: resource.group.clone(),
+            kind: resource.kind.clone(),
+        };
         let adapter = adapter_for(&kind)?;
-        let excluded: Vec<_> =
-            names::EXCLUDED_NAMESPACES.into_iter().chain([self.context.namespace.as_str()]).collect();
+        let excluded: Vec<_> = names::EXCLUDED_NAMESPACES
+            .into_iter()
+            .chain([self.context.namespace.as_str()])
+            .collect();
         let mut resources = vec![resource.plural.clone()];
         if kind.group == "apps" {
             // Status writes of built-in kinds may change metadata too, and so the marks.
@@ -221,7 +264,11 @@ impl Registrar {
 /// is down cannot stop a release, and status writes, scaling by `/scale` and metadata of others never wait for it.
 fn match_conditions(username: &str) -> Value {
     let marks = [&[names::GUARDED_BY], names::RELEASE_MARKS.as_slice()].concat();
-    let list = marks.iter().map(|mark| format!("'{mark}'")).collect::<Vec<_>>().join(", ");
+    let list = marks
+        .iter()
+        .map(|mark| format!("'{mark}'"))
+        .collect::<Vec<_>>()
+        .join(", ");
     let label = names::WORKLOAD_TYPE;
     json!([
         {
@@ -275,7 +322,10 @@ fn changes<K: Resource<DynamicType = ()>>(client: &Client) -> impl futures::Stre
             Ok(watcher::Event::Apply(object)) => Some(serde_json::to_value(object).unwrap_or_default()),
             Ok(watcher::Event::Delete(_)) => Some(Value::Null),
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "A webhook configuration cannot be watched.");
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "A webhook configuration cannot be watched."
+                );
                 None
             }
         };
@@ -284,13 +334,18 @@ fn changes<K: Resource<DynamicType = ()>>(client: &Client) -> impl futures::Stre
 }
 
 /// Writes a configuration unless it says already what it should.
-async fn ensure<K: Resource<DynamicType = ()>>(client: &Client, have: &Value, want: &Value) -> kube::Result<()> {
+async fn ensure<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    have: &Value,
+    want: &Value,
+) -> kube::Result<()> {
     if says(have, want) {
         return Ok(());
     }
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<K>(&()));
     let params = PatchParams::apply(names::FIELD_MANAGER).force();
-    api.patch(names::WEBHOOK_CONFIGURATION, &params, &Patch::Apply(want)).await?;
+    api.patch(names::WEBHOOK_CONFIGURATION, &params, &Patch::Apply(want))
+        .await?;
     tracing::info!(kind = %K::kind(&()), "Wrote the webhook configuration.");
     Ok(())
 }
@@ -298,9 +353,9 @@ async fn ensure<K: Resource<DynamicType = ()>>(client: &Client, have: &Value, wa
 /// Whether `have` has every member of `want` with the same value; lists must have the same length.
 fn says(have: &Value, want: &Value) -> bool {
     match (have, want) {
-        (Value::Object(have), Value::Object(want)) => {
-            want.iter().all(|(name, want)| says(have.get(name).unwrap_or(&Value::Null), want))
-        }
+        (Value::Object(have), Value::Object(want)) => want
+            .iter()
+            .all(|(name, want)| says(have.get(name).unwrap_or(&Value::Null), want)),
         (Value::Array(have), Value::Array(want)) => {
             have.len() == want.len() && have.iter().zip(want).all(|(have, want)| says(have, want))
         }
@@ -315,7 +370,8 @@ mod tests {
 
     #[test]
     fn a_configuration_that_says_the_same_is_left_alone() {
-        let want = json!({"metadata": {"name": "a"}, "webhooks": [{"name": "x", "rules": [{"resources": ["b"]}]}]});
+        let want =
+            json!({"metadata": {"name": "a"}, "webhooks": [{"name": "x", "rules": [{"resources": ["b"]}]}]});
         let have = json!({"metadata": {"name": "a", "uid": "u"},
             "webhooks": [{"name": "x", "timeoutSeconds": 5, "rules": [{"resources": ["b"], "scope": "*"}]}]});
         assert!(says(&have, &want));

@@ -26,7 +26,10 @@ pub(crate) struct Key {
 
 impl Key {
     pub(crate) fn new(namespace: &str, name: &str) -> Self {
-        Self { namespace: namespace.to_owned(), name: name.to_owned() }
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
     }
 }
 
@@ -67,7 +70,11 @@ struct Kind {
 
 impl Default for Kind {
     fn default() -> Self {
-        Self { watch: Watch::Starting, resource: None, workloads: BTreeMap::new() }
+        Self {
+            watch: Watch::Starting,
+            resource: None,
+            workloads: BTreeMap::new(),
+        }
     }
 }
 
@@ -106,12 +113,21 @@ pub(crate) struct Snapshot {
 pub(crate) fn target_of(rollout: &Rollout) -> Workload {
     let reference = &rollout.spec.workload_ref;
     let group = reference.group_version().map_or("", |(group, _)| group);
-    Workload { kind: GroupKind { group: group.to_owned(), kind: reference.kind.clone() }, name: reference.name.clone() }
+    Workload {
+        kind: GroupKind {
+            group: group.to_owned(),
+            kind: reference.kind.clone(),
+        },
+        name: reference.name.clone(),
+    }
 }
 
 pub(crate) fn key_of(rollout: &Rollout) -> Key {
     let (namespace, name) = (&rollout.metadata.namespace, &rollout.metadata.name);
-    Key::new(namespace.as_deref().unwrap_or_default(), name.as_deref().unwrap_or_default())
+    Key::new(
+        namespace.as_deref().unwrap_or_default(),
+        name.as_deref().unwrap_or_default(),
+    )
 }
 
 /// Whether `new` is certainly older than `old`.
@@ -128,7 +144,12 @@ impl World {
     pub(crate) fn rollouts_known(&self) -> Vec<Key> {
         let mut inner = self.lock();
         inner.rollouts_known = true;
-        inner.rollouts.keys().chain(inner.marked.keys()).cloned().collect()
+        inner
+            .rollouts
+            .keys()
+            .chain(inner.marked.keys())
+            .cloned()
+            .collect()
     }
 
     /// Whether that is so.
@@ -150,7 +171,10 @@ impl World {
             return Vec::new();
         }
         let mut concerned = inner.drop_claim(&key);
-        let place = Place { namespace: key.namespace.clone(), workload: target_of(&rollout) };
+        let place = Place {
+            namespace: key.namespace.clone(),
+            workload: target_of(&rollout),
+        };
         let names = inner.claims.entry(place).or_default();
         names.insert(key.name.clone());
         concerned.extend(names.iter().map(|name| Key::new(&key.namespace, name)));
@@ -184,19 +208,34 @@ impl World {
         let inner = self.lock();
         let names = inner.claims.get(place)?;
         let holds = |name: &&String| {
-            inner.rollouts.get(&Key::new(&place.namespace, name)).is_some_and(|rollout| {
-                !rollout.spec.disabled && rollout.metadata.deletion_timestamp.is_none()
-            })
+            inner
+                .rollouts
+                .get(&Key::new(&place.namespace, name))
+                .is_some_and(|rollout| {
+                    !rollout.spec.disabled && rollout.metadata.deletion_timestamp.is_none()
+                })
         };
         let proven = inner.proofs.iter().any(|(key, (_, proof))| {
             *proof == Proof::Proven
-                && inner.rollouts.get(key).is_some_and(|rollout| target_of(rollout).kind == place.workload.kind)
+                && inner
+                    .rollouts
+                    .get(key)
+                    .is_some_and(|rollout| target_of(rollout).kind == place.workload.kind)
         });
-        if proven { names.iter().find(holds).cloned() } else { None }
+        if proven {
+            names.iter().find(holds).cloned()
+        } else {
+            None
+        }
     }
 
     /// The state of a kind's watch changed.
-    pub(crate) fn set_watch(&self, kind: &GroupKind, watch: Watch, resource: Option<ApiResource>) -> Vec<Key> {
+    pub(crate) fn set_watch(
+        &self,
+        kind: &GroupKind,
+        watch: Watch,
+        resource: Option<ApiResource>,
+    ) -> Vec<Key> {
         let mut inner = self.lock();
         let entry = inner.kinds.entry(kind.clone()).or_default();
         let lost = watch == Watch::NoKind;
@@ -239,16 +278,22 @@ impl World {
 
     /// A workload was seen.
     pub(crate) fn put_workload(&self, place: &Place, object: &Value) -> Vec<Key> {
-        let Some(adapter) = adapter_for(&place.workload.kind) else { return Vec::new() };
+        let Some(adapter) = adapter_for(&place.workload.kind) else {
+            return Vec::new();
+        };
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-        let seen = adapter.view(object).map(Arc::new).map_err(|error| (uid.clone(), error));
+        let seen = adapter
+            .view(object)
+            .map(Arc::new)
+            .map_err(|error| (uid.clone(), error));
         let mut inner = self.lock();
         let entry = inner.kinds.entry(place.workload.kind.clone()).or_default();
         let name = (place.namespace.clone(), place.workload.name.clone());
         let old = entry.workloads.get(&name).cloned();
         if let (Some(Ok(old)), Ok(new)) = (&old, &seen)
             && old.uid == new.uid
-            && (old.resource_version == new.resource_version || is_older(&new.resource_version, &old.resource_version))
+            && (old.resource_version == new.resource_version
+                || is_older(&new.resource_version, &old.resource_version))
         {
             return Vec::new();
         }
@@ -268,25 +313,43 @@ impl World {
     /// Names of the workloads of a kind that the store has.
     pub(crate) fn workload_names(&self, kind: &GroupKind) -> HashSet<(String, String)> {
         let inner = self.lock();
-        inner.kinds.get(kind).map(|kind| kind.workloads.keys().cloned().collect()).unwrap_or_default()
+        inner
+            .kinds
+            .get(kind)
+            .map(|kind| kind.workloads.keys().cloned().collect())
+            .unwrap_or_default()
     }
 
     /// Kinds that must be watched and registered: those that Rollouts refer to, and those with a marked object.
     pub(crate) fn wanted_kinds(&self) -> BTreeSet<GroupKind> {
         let inner = self.lock();
         let referred = inner.rollouts.values().map(|rollout| target_of(rollout).kind);
-        let marked = inner.marked.values().flatten().map(|workload| workload.kind.clone());
-        referred.chain(marked).filter(|kind| adapter_for(kind).is_some()).collect()
+        let marked = inner
+            .marked
+            .values()
+            .flatten()
+            .map(|workload| workload.kind.clone());
+        referred
+            .chain(marked)
+            .filter(|kind| adapter_for(kind).is_some())
+            .collect()
     }
 
     /// Whether the kind's watch has been filled.
     pub(crate) fn is_followed(&self, kind: &GroupKind) -> bool {
-        self.lock().kinds.get(kind).is_some_and(|kind| kind.watch == Watch::Following)
+        self.lock()
+            .kinds
+            .get(kind)
+            .is_some_and(|kind| kind.watch == Watch::Following)
     }
 
     /// Namespaces in which a release is in progress, so that pods are watched there.
     pub(crate) fn releasing_namespaces(&self) -> BTreeSet<String> {
-        self.lock().held.iter().map(|place| place.namespace.clone()).collect()
+        self.lock()
+            .held
+            .iter()
+            .map(|place| place.namespace.clone())
+            .collect()
     }
 
     /// Remembers whether a workload can be held, for the Rollout that asked.
@@ -302,13 +365,23 @@ impl World {
     /// The Rollouts concerned by a change of pods with this owner.
     pub(crate) fn concerned_by_owner(&self, owner: &str) -> Vec<Key> {
         let inner = self.lock();
-        inner.by_uid.get(owner).map(|place| inner.concerned_by(place)).unwrap_or_default()
+        inner
+            .by_uid
+            .get(owner)
+            .map(|place| inner.concerned_by(place))
+            .unwrap_or_default()
     }
 
     /// The Rollouts of a namespace.
     pub(crate) fn keys_in(&self, namespace: &str) -> Vec<Key> {
         let inner = self.lock();
-        inner.rollouts.keys().chain(inner.marked.keys()).filter(|key| key.namespace == namespace).cloned().collect()
+        inner
+            .rollouts
+            .keys()
+            .chain(inner.marked.keys())
+            .filter(|key| key.namespace == namespace)
+            .cloned()
+            .collect()
     }
 
     /// Everything about one Rollout; `None` before all Rollouts have been read once.
@@ -319,10 +392,18 @@ impl World {
         }
         let rollout = inner.rollouts.get(key).cloned();
         let workload = rollout.as_deref().map(target_of);
-        let place = workload.clone().map(|workload| Place { namespace: key.namespace.clone(), workload });
-        let kind = workload.as_ref().and_then(|workload| inner.kinds.get(&workload.kind));
+        let place = workload.clone().map(|workload| Place {
+            namespace: key.namespace.clone(),
+            workload,
+        });
+        let kind = workload
+            .as_ref()
+            .and_then(|workload| inner.kinds.get(&workload.kind));
         let name = |workload: &Workload| (key.namespace.clone(), workload.name.clone());
-        let seen = workload.as_ref().zip(kind).and_then(|(w, kind)| kind.workloads.get(&name(w)).cloned());
+        let seen = workload
+            .as_ref()
+            .zip(kind)
+            .and_then(|(w, kind)| kind.workloads.get(&name(w)).cloned());
         let uid = match &seen {
             Some(Ok(view)) => view.uid.clone(),
             _ => String::new(),
@@ -336,7 +417,10 @@ impl World {
             pods: inner.pods.of(&key.namespace, &uid),
             proof,
             strays: inner.strays(key, workload.as_ref()),
-            rival: rollout.as_deref().zip(place.as_ref()).and_then(|(rollout, place)| inner.rival(rollout, place)),
+            rival: rollout
+                .as_deref()
+                .zip(place.as_ref())
+                .and_then(|(rollout, place)| inner.rival(rollout, place)),
             rollout,
             workload,
             seen,
@@ -346,9 +430,16 @@ impl World {
 
 impl Inner {
     fn drop_claim(&mut self, key: &Key) -> Vec<Key> {
-        let Some(old) = self.rollouts.get(key) else { return Vec::new() };
-        let place = Place { namespace: key.namespace.clone(), workload: target_of(old) };
-        let Some(names) = self.claims.get_mut(&place) else { return Vec::new() };
+        let Some(old) = self.rollouts.get(key) else {
+            return Vec::new();
+        };
+        let place = Place {
+            namespace: key.namespace.clone(),
+            workload: target_of(old),
+        };
+        let Some(names) = self.claims.get_mut(&place) else {
+            return Vec::new();
+        };
         names.remove(&key.name);
         let rest = names.iter().map(|name| Key::new(&key.namespace, name)).collect();
         if names.is_empty() {
@@ -359,27 +450,49 @@ impl Inner {
 
     fn view(&self, place: &Place) -> Option<&Arc<View>> {
         let name = (place.namespace.clone(), place.workload.name.clone());
-        self.kinds.get(&place.workload.kind)?.workloads.get(&name)?.as_ref().ok()
+        self.kinds
+            .get(&place.workload.kind)?
+            .workloads
+            .get(&name)?
+            .as_ref()
+            .ok()
     }
 
     /// Rollouts that name a workload, and the one whose mark it carries.
     fn concerned_by(&self, place: &Place) -> Vec<Key> {
         let claims = self.claims.get(place).into_iter().flatten().map(String::as_str);
-        let mark = self.view(place).and_then(|view| view.guard()).map(|guard| guard.rollout.as_str());
+        let mark = self
+            .view(place)
+            .and_then(|view| view.guard())
+            .map(|guard| guard.rollout.as_str());
         let names: BTreeSet<&str> = claims.chain(mark).collect();
-        names.into_iter().map(|name| Key::new(&place.namespace, name)).collect()
+        names
+            .into_iter()
+            .map(|name| Key::new(&place.namespace, name))
+            .collect()
     }
 
     fn concerned_by_kind(&self, kind: &GroupKind) -> Vec<Key> {
         let of_kind = |rollout: &Rollout| target_of(rollout).kind == *kind;
-        let named = self.rollouts.iter().filter(|(_, rollout)| of_kind(rollout)).map(|(key, _)| key.clone());
-        let marked = self.marked.iter().filter(|(_, w)| w.iter().any(|w| w.kind == *kind)).map(|(key, _)| key.clone());
+        let named = self
+            .rollouts
+            .iter()
+            .filter(|(_, rollout)| of_kind(rollout))
+            .map(|(key, _)| key.clone());
+        let marked = self
+            .marked
+            .iter()
+            .filter(|(_, w)| w.iter().any(|w| w.kind == *kind))
+            .map(|(key, _)| key.clone());
         let keys: BTreeSet<Key> = named.chain(marked).collect();
         keys.into_iter().collect()
     }
 
     fn reindex(&mut self, place: &Place, old: Option<&Seen>, new: Option<&Seen>) {
-        let uid = |seen: &Seen| seen.as_ref().map_or_else(|(uid, _)| uid.clone(), |view| view.uid.clone());
+        let uid = |seen: &Seen| {
+            seen.as_ref()
+                .map_or_else(|(uid, _)| uid.clone(), |view| view.uid.clone())
+        };
         let mark = |seen: Option<&Seen>| {
             let view = seen?.as_ref().ok()?;
             Some(Key::new(&place.namespace, &view.guard()?.rollout))
@@ -398,7 +511,10 @@ impl Inner {
                 self.marked.remove(&key);
             }
         }
-        if new.and_then(|new| new.as_ref().ok()).is_some_and(|view| view.hold().is_some()) {
+        if new
+            .and_then(|new| new.as_ref().ok())
+            .is_some_and(|view| view.hold().is_some())
+        {
             self.held.insert(place.clone());
         } else {
             self.held.remove(place);
@@ -410,23 +526,47 @@ impl Inner {
 
     fn remove_workload(&mut self, place: &Place) {
         let name = (place.namespace.clone(), place.workload.name.clone());
-        let Some(kind) = self.kinds.get_mut(&place.workload.kind) else { return };
+        let Some(kind) = self.kinds.get_mut(&place.workload.kind) else {
+            return;
+        };
         let old = kind.workloads.remove(&name);
         self.reindex(place, old.as_ref(), None);
     }
 
     fn clear_kind(&mut self, kind: &GroupKind) {
-        let names: Vec<_> = self.kinds.get(kind).map(|k| k.workloads.keys().cloned().collect()).unwrap_or_default();
+        let names: Vec<_> = self
+            .kinds
+            .get(kind)
+            .map(|k| k.workloads.keys().cloned().collect())
+            .unwrap_or_default();
         for (namespace, name) in names {
-            self.remove_workload(&Place { namespace, workload: Workload { kind: kind.clone(), name } });
+            self.remove_workload(&Place {
+                namespace,
+                workload: Workload {
+                    kind: kind.clone(),
+                    name,
+                },
+            });
         }
     }
 
-    fn strays(&self, key: &Key, target: Option<&Workload>) -> Vec<(Workload, &'static dyn Adapter, Arc<View>)> {
-        let marked = self.marked.get(key).into_iter().flatten().filter(|workload| Some(*workload) != target);
+    fn strays(
+        &self,
+        key: &Key,
+        target: Option<&Workload>,
+    ) -> Vec<(Workload, &'static dyn Adapter, Arc<View>)> {
+        let marked = self
+            .marked
+            .get(key)
+            .into_iter()
+            .flatten()
+            .filter(|workload| Some(*workload) != target);
         marked
             .filter_map(|workload| {
-                let view = self.view(&Place { namespace: key.namespace.clone(), workload: workload.clone() })?;
+                let view = self.view(&Place {
+                    namespace: key.namespace.clone(),
+                    workload: workload.clone(),
+                })?;
                 Some((workload.clone(), adapter_for(&workload.kind)?, view.clone()))
             })
             .collect()
@@ -436,11 +576,17 @@ impl Inner {
     fn rival(&self, rollout: &Rollout, place: &Place) -> Option<String> {
         let names = self.claims.get(place).filter(|names| names.len() > 1)?;
         let own = rollout.metadata.name.as_deref().unwrap_or_default();
-        let marked = self.view(place).and_then(|view| view.guard()).map(|guard| guard.rollout.clone());
+        let marked = self
+            .view(place)
+            .and_then(|view| view.guard())
+            .map(|guard| guard.rollout.clone());
         let first = marked.filter(|name| names.contains(name)).or_else(|| {
             let age = |name: &&String| {
                 let rollout = self.rollouts.get(&Key::new(&place.namespace, name));
-                (rollout.and_then(|r| r.metadata.creation_timestamp.as_ref().map(|t| t.0)), (*name).clone())
+                (
+                    rollout.and_then(|r| r.metadata.creation_timestamp.as_ref().map(|t| t.0)),
+                    (*name).clone(),
+                )
             };
             names.iter().min_by_key(age).cloned()
         })?;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::names;
+use kube::Client;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
-use kube::Client;
 use serde_json::{Value, json};
 use support::{Identity, Installation, TestNamespace, eventually};
 
@@ -38,16 +38,30 @@ pub fn walk_steps() -> Value {
 impl<'a> Scene<'a> {
     pub async fn new(installation: &'a Installation<'a>, prefix: &str) -> Self {
         let gvk = GroupVersionKind::gvk("example.io", "v1", "MyStatefulApp");
-        Self::of_kind(installation, prefix, ApiResource::from_gvk_with_plural(&gvk, "mystatefulapps")).await
+        Self::of_kind(
+            installation,
+            prefix,
+            ApiResource::from_gvk_with_plural(&gvk, "mystatefulapps"),
+        )
+        .await
     }
 
     pub async fn of_kind(installation: &'a Installation<'a>, prefix: &str, resource: ApiResource) -> Self {
-        let namespace = TestNamespace::create(installation.control_plane(), prefix).await.unwrap();
+        let namespace = TestNamespace::create(installation.control_plane(), prefix)
+            .await
+            .unwrap();
         let client = async |identity| namespace.client(identity).await.unwrap();
         let developer = client(Identity::Developer).await;
         let approver = client(Identity::Approver).await;
         let admin = client(Identity::Admin).await;
-        Self { installation, namespace, resource, developer, approver, admin }
+        Self {
+            installation,
+            namespace,
+            resource,
+            developer,
+            approver,
+            admin,
+        }
     }
 
     pub fn apps(&self, client: &Client) -> Api<DynamicObject> {
@@ -81,7 +95,10 @@ impl<'a> Scene<'a> {
 
     pub async fn create_app(&self, manifest: &Value) {
         let object = serde_json::from_value(manifest.clone()).unwrap();
-        let params = PostParams { field_manager: Some("developer".to_owned()), ..PostParams::default() };
+        let params = PostParams {
+            field_manager: Some("developer".to_owned()),
+            ..PostParams::default()
+        };
         self.apps(&self.developer).create(&params, &object).await.unwrap();
     }
 
@@ -98,7 +115,10 @@ impl<'a> Scene<'a> {
 
     pub async fn create_rollout(&self, steps: &Value) {
         let rollout = serde_json::from_value(self.rollout_manifest(steps)).unwrap();
-        self.rollouts(&self.developer).create(&PostParams::default(), &rollout).await.unwrap();
+        self.rollouts(&self.developer)
+            .create(&PostParams::default(), &rollout)
+            .await
+            .unwrap();
     }
 
     /// App of v1 with all pods ready, and its Rollout, guarded and healthy.
@@ -113,13 +133,20 @@ impl<'a> Scene<'a> {
     pub async fn set_version(&self, version: &str) -> Value {
         self.patch_app(json!({"spec": {"template": {"spec": {"containers": [
             {"name": "app", "image": format!("my-registry/my-app:{version}")}]}}}}))
-        .await
+            .await
     }
 
     /// A merge patch of the app by the developer; the object as the server answers it.
     pub async fn patch_app(&self, patch: Value) -> Value {
-        let params = PatchParams { field_manager: Some("developer".to_owned()), ..PatchParams::default() };
-        let object = self.apps(&self.developer).patch(APP, &params, &Patch::Merge(patch)).await.unwrap();
+        let params = PatchParams {
+            field_manager: Some("developer".to_owned()),
+            ..PatchParams::default()
+        };
+        let object = self
+            .apps(&self.developer)
+            .patch(APP, &params, &Patch::Merge(patch))
+            .await
+            .unwrap();
         serde_json::to_value(object).unwrap()
     }
 
@@ -135,11 +162,17 @@ impl<'a> Scene<'a> {
     pub async fn approve(&self) {
         let patch = json!({"status": {"canaryStatus": {"currentStepState": "StepReady"}}});
         let rollouts = self.rollouts(&self.approver);
-        rollouts.patch_status(ROLLOUT, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        rollouts
+            .patch_status(ROLLOUT, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
     }
 
     pub async fn delete_rollout(&self) {
-        self.rollouts(&self.developer).delete(ROLLOUT, &DeleteParams::default()).await.unwrap();
+        self.rollouts(&self.developer)
+            .delete(ROLLOUT, &DeleteParams::default())
+            .await
+            .unwrap();
     }
 
     /// Images and readiness of the pods that nobody has asked to leave, by name.
@@ -147,14 +180,19 @@ impl<'a> Scene<'a> {
         let pods: Api<k8s_openapi::api::core::v1::Pod> =
             Api::namespaced(self.admin.clone(), self.namespace.name());
         let list = pods.list(&kube::api::ListParams::default()).await.unwrap();
-        let living = list.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+        let living = list
+            .items
+            .into_iter()
+            .filter(|pod| pod.metadata.deletion_timestamp.is_none());
         living
             .map(|pod| {
                 let view = serde_json::to_value(&pod).unwrap();
                 let ready = view["status"]["conditions"]
                     .as_array()
                     .is_some_and(|all| all.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"));
-                let image = view["spec"]["containers"][0]["image"].as_str().unwrap_or_default();
+                let image = view["spec"]["containers"][0]["image"]
+                    .as_str()
+                    .unwrap_or_default();
                 let version = image.rsplit(':').next().unwrap_or_default().to_owned();
                 (pod.metadata.name.unwrap_or_default(), version, ready)
             })
@@ -165,9 +203,16 @@ impl<'a> Scene<'a> {
     pub async fn wait_pods(&self, version: &str, count: usize) -> Vec<String> {
         eventually(SOON, &format!("{count} pods on {version}"), async || {
             let pods = self.pods().await;
-            let names: Vec<_> =
-                pods.iter().filter(|(_, v, ready)| v == version && *ready).map(|(n, ..)| n.clone()).collect();
-            if names.len() == count { Ok(names) } else { Err(format!("{pods:?}")) }
+            let names: Vec<_> = pods
+                .iter()
+                .filter(|(_, v, ready)| v == version && *ready)
+                .map(|(n, ..)| n.clone())
+                .collect();
+            if names.len() == count {
+                Ok(names)
+            } else {
+                Err(format!("{pods:?}"))
+            }
         })
         .await
     }
@@ -176,13 +221,20 @@ impl<'a> Scene<'a> {
     pub async fn wait(&self, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
         eventually(SOON, what, async || {
             let rollout = self.rollout().await;
-            if condition(&rollout) { Ok(rollout) } else { Err(format!("{:#}", rollout["status"])) }
+            if condition(&rollout) {
+                Ok(rollout)
+            } else {
+                Err(format!("{:#}", rollout["status"]))
+            }
         })
         .await
     }
 
     pub async fn wait_phase(&self, phase: &str) -> Value {
-        self.wait(&format!("phase {phase}"), |rollout| rollout["status"]["phase"] == phase).await
+        self.wait(&format!("phase {phase}"), |rollout| {
+            rollout["status"]["phase"] == phase
+        })
+        .await
     }
 
     pub async fn wait_state(&self, step: i64, state: &str) -> Value {
@@ -197,7 +249,11 @@ impl<'a> Scene<'a> {
     pub async fn wait_app(&self, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
         eventually(SOON, what, async || {
             let app = self.app().await;
-            if condition(&app) { Ok(app) } else { Err(format!("{app:#}")) }
+            if condition(&app) {
+                Ok(app)
+            } else {
+                Err(format!("{app:#}"))
+            }
         })
         .await
     }
@@ -206,7 +262,9 @@ impl<'a> Scene<'a> {
 /// The condition of a Rollout.
 pub fn condition<'a>(rollout: &'a Value, kind: &str) -> &'a Value {
     let conditions = rollout["status"]["conditions"].as_array();
-    conditions.and_then(|all| all.iter().find(|c| c["type"] == kind)).unwrap_or(&Value::Null)
+    conditions
+        .and_then(|all| all.iter().find(|c| c["type"] == kind))
+        .unwrap_or(&Value::Null)
 }
 
 /// The partition of an app.

@@ -14,7 +14,10 @@ async fn a_release_walks_its_steps_and_hands_the_workload_back() {
 
     let held = scene.set_version("v2").await;
     assert_eq!(partition(&held), &json!(names::HOLD_PARTITION));
-    assert_eq!(mark(&held, names::IN_PROGRESSING), &json!(r#"{"rolloutName":"my-app-rollout"}"#));
+    assert_eq!(
+        mark(&held, names::IN_PROGRESSING),
+        &json!(r#"{"rolloutName":"my-app-rollout"}"#)
+    );
 
     let paused = scene.wait_state(1, "StepPaused").await;
     assert_eq!(paused["status"]["phase"], "Progressing");
@@ -24,7 +27,10 @@ async fn a_release_walks_its_steps_and_hands_the_workload_back() {
 
     scene.approve().await;
     scene.wait_state(2, "StepPaused").await;
-    assert_eq!(scene.wait_pods("v2", 3).await, ["my-app-2", "my-app-3", "my-app-4"]);
+    assert_eq!(
+        scene.wait_pods("v2", 3).await,
+        ["my-app-2", "my-app-3", "my-app-4"]
+    );
 
     let done = scene.wait_phase("Healthy").await;
     scene.wait_pods("v2", 5).await;

@@ -20,7 +20,10 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 #[expect(clippy::panic, reason = "a test without the product has failed")]
 pub async fn installed() -> &'static Installation<'static> {
     static INSTALLED: OnceCell<Installation<'static>> = OnceCell::const_new();
-    match INSTALLED.get_or_try_init(async || Installation::start(shared().await).await).await {
+    match INSTALLED
+        .get_or_try_init(async || Installation::start(shared().await).await)
+        .await
+    {
         Ok(installation) => installation,
         Err(error) => panic!("not installed: {error}"),
     }
@@ -63,8 +66,17 @@ impl<'a> Installation<'a> {
     /// Something cannot be built or applied.
     pub async fn apply(control_plane: &'a ControlPlane) -> Result<Self, Error> {
         let product = build_binaries()?;
-        let ports = Ports { webhook: free_port(), admin: free_port() };
-        let installation = Self { control_plane, product, ports, controller: None, operator: None };
+        let ports = Ports {
+            webhook: free_port(),
+            admin: free_port(),
+        };
+        let installation = Self {
+            control_plane,
+            product,
+            ports,
+            controller: None,
+            operator: None,
+        };
         let manifests = output(Command::new(&product.controller).arg("manifests"))?;
         installation.kubectl_apply(&manifests).await?;
         let definition = output(Command::new(&product.operator).arg("crd"))?;
@@ -96,13 +108,21 @@ impl<'a> Installation<'a> {
         let mut kubectl = self.control_plane.kubectl(Identity::Admin);
         kubectl.args(["apply", "--server-side", "--validate=strict", "-f", "-"]);
         kubectl.stdin(std::process::Stdio::piped());
-        kubectl.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        kubectl
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped());
         let failed = |text: String| Error::Command(format!("kubectl apply: {text}"));
         let mut child = kubectl.spawn().map_err(|error| failed(error.to_string()))?;
         if let Some(mut stdin) = child.stdin.take() {
-            stdin.write_all(documents.as_bytes()).await.map_err(|error| failed(error.to_string()))?;
+            stdin
+                .write_all(documents.as_bytes())
+                .await
+                .map_err(|error| failed(error.to_string()))?;
         }
-        let output = child.wait_with_output().await.map_err(|error| failed(error.to_string()))?;
+        let output = child
+            .wait_with_output()
+            .await
+            .map_err(|error| failed(error.to_string()))?;
         if output.status.success() {
             Ok(())
         } else {
@@ -116,7 +136,11 @@ impl<'a> Installation<'a> {
     /// It cannot be started.
     pub fn start_operator(&mut self, arguments: &[&str]) -> Result<(), Error> {
         let mut command = Command::new(&self.product.operator);
-        command.arg("run").arg("--kubeconfig").arg(self.control_plane.kubeconfig(Identity::Admin)).args(arguments);
+        command
+            .arg("run")
+            .arg("--kubeconfig")
+            .arg(self.control_plane.kubeconfig(Identity::Admin))
+            .args(arguments);
         self.operator = Some(spawned(&command)?);
         Ok(())
     }
@@ -128,12 +152,18 @@ impl<'a> Installation<'a> {
     pub async fn start_controller(&mut self) -> Result<(), Error> {
         let Ports { webhook, admin } = self.ports;
         let mut command = Command::new(&self.product.controller);
-        command.arg("run").arg("--kubeconfig").arg(self.control_plane.kubeconfig(Identity::Controller));
+        command
+            .arg("run")
+            .arg("--kubeconfig")
+            .arg(self.control_plane.kubeconfig(Identity::Controller));
         command.arg(format!("--webhook-bind=127.0.0.1:{webhook}"));
         command.arg(format!("--webhook-url=https://127.0.0.1:{webhook}"));
         command.arg(format!("--admin-bind=127.0.0.1:{admin}"));
         self.controller = Some(spawned(&command)?);
-        eventually(READY_WITHIN, "the controller is ready", async || self.ready().await).await;
+        eventually(READY_WITHIN, "the controller is ready", async || {
+            self.ready().await
+        })
+        .await;
         Ok(())
     }
 
@@ -163,7 +193,9 @@ impl<'a> Installation<'a> {
     }
 
     async fn ready(&self) -> Result<(), String> {
-        let Some(controller) = &self.controller else { return Err("not started".to_owned()) };
+        let Some(controller) = &self.controller else {
+            return Err("not started".to_owned());
+        };
         let answer = http_get(self.ports.admin, "/readyz").await;
         match answer {
             Ok(answer) if answer.starts_with("HTTP/1.1 200") => Ok(()),
@@ -189,10 +221,15 @@ fn spawned(command: &Command) -> Result<Process, Error> {
 }
 
 fn output(command: &mut Command) -> Result<String, Error> {
-    let output = command.output().map_err(|error| Error::Command(format!("{command:?}: {error}")))?;
+    let output = command
+        .output()
+        .map_err(|error| Error::Command(format!("{command:?}: {error}")))?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     } else {
-        Err(Error::Command(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr))))
+        Err(Error::Command(format!(
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        )))
     }
 }

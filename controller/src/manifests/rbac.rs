@@ -85,7 +85,11 @@ fn base_role() -> Value {
         { "apiGroups": [RBAC], "resources": ["clusterroles"], "resourceNames": [names::CLUSTER_ROLE], "verbs": ["get"] },
         { "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"], "verbs": ["create"] },
     ]);
-    cluster_role(&format!("{}-base", names::CLUSTER_ROLE), &[names::AGGREGATE_TO_CONTROLLER], rules)
+    cluster_role(
+        &format!("{}-base", names::CLUSTER_ROLE),
+        &[names::AGGREGATE_TO_CONTROLLER],
+        rules,
+    )
 }
 
 /// The one kind that is enabled from the start.

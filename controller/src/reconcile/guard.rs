@@ -63,14 +63,20 @@ impl From<Error> for Stop {
 
 /// Guards the target of a Rollout, or finds out why it cannot be. The result is remembered and looked at next.
 pub(super) async fn guard(context: &Context, key: &Key, snapshot: &Snapshot) -> Result<(), Error> {
-    let Some(Ok(seen)) = &snapshot.seen else { return Ok(()) };
-    let Some(workload) = &snapshot.workload else { return Ok(()) };
+    let Some(Ok(seen)) = &snapshot.seen else {
+        return Ok(());
+    };
+    let Some(workload) = &snapshot.workload else {
+        return Ok(());
+    };
     let proof = match prove(context, key, snapshot, workload).await {
         Ok(()) => Proof::Proven,
         Err(Stop::Failed(error)) => return Err(error),
-        Err(Stop::Refused(Refusal { reason, message })) => {
-            Proof::Refused { reason, message, retry: Timestamp::now() + RETRY }
-        }
+        Err(Stop::Refused(Refusal { reason, message })) => Proof::Refused {
+            reason,
+            message,
+            retry: Timestamp::now() + RETRY,
+        },
     };
     context.metrics.acted("guard");
     context.world.prove(key, &seen.uid, proof);
@@ -79,8 +85,13 @@ pub(super) async fn guard(context: &Context, key: &Key, snapshot: &Snapshot) -> 
 }
 
 async fn prove(context: &Context, key: &Key, snapshot: &Snapshot, workload: &Workload) -> Result<(), Stop> {
-    let Some(rollout) = &snapshot.rollout else { return Ok(()) };
-    let place = Place { namespace: key.namespace.clone(), workload: workload.clone() };
+    let Some(rollout) = &snapshot.rollout else {
+        return Ok(());
+    };
+    let place = Place {
+        namespace: key.namespace.clone(),
+        workload: workload.clone(),
+    };
     let api = context.api(&place).ok_or(Error::NoKind)?;
     let adapter = adapter_for(&workload.kind).ok_or(Error::NoKind)?;
     registered(context, workload).await?;
@@ -120,9 +131,15 @@ impl Subject {
     fn read(adapter: &'static dyn Adapter, object: &DynamicObject) -> Result<Self, Error> {
         let value = serde_json::to_value(object)?;
         // A field that cannot be read is said by the next decision, which sees the same object.
-        let view = adapter.view(&value).map_err(|error| serde::de::Error::custom(error));
+        let view = adapter
+            .view(&value)
+            .map_err(|error| serde::de::Error::custom(error));
         let view = view.map_err(Error::Json)?;
-        Ok(Self { adapter, view, template: value["spec"]["template"].clone() })
+        Ok(Self {
+            adapter,
+            view,
+            template: value["spec"]["template"].clone(),
+        })
     }
 
     /// A patch that holds only against the same generation of the same object.
@@ -187,7 +204,10 @@ async fn can_be_held(api: &Api<DynamicObject>, subject: &Subject, workload: &Wor
 fn is_verdict(status: &kube::core::Status) -> bool {
     match status.code {
         400 | 403 => true,
-        422 => status.details.as_ref().is_some_and(|details| !details.causes.is_empty()),
+        422 => status
+            .details
+            .as_ref()
+            .is_some_and(|details| !details.causes.is_empty()),
         _ => false,
     }
 }
@@ -205,10 +225,16 @@ async fn mark(
         "resourceVersion": subject.view.resource_version,
         "annotations": {names::GUARDED_BY: text},
     }});
-    Ok(api.patch(&object.name_any(), &patch_params(), &Patch::Merge(patch)).await?)
+    Ok(api
+        .patch(&object.name_any(), &patch_params(), &Patch::Merge(patch))
+        .await?)
 }
 
-async fn unmark(api: &Api<DynamicObject>, subject: &Subject, workload: &Workload) -> Result<DynamicObject, Stop> {
+async fn unmark(
+    api: &Api<DynamicObject>,
+    subject: &Subject,
+    workload: &Workload,
+) -> Result<DynamicObject, Stop> {
     let path = ["metadata", "annotations", names::GUARDED_BY];
     let text = subject.view.skeleton["metadata"]["annotations"][names::GUARDED_BY].clone();
     let patch: Patch<()> = Patch::Json(subject.patch().test(path, text).remove(&path).build());
@@ -232,7 +258,9 @@ async fn is_held(api: &Api<DynamicObject>, subject: &Subject, workload: &Workloa
                     }
                     _ => Refusal::new(
                         "TemplateNotKept",
-                        format!("{workload} cannot be guarded: a change of spec.template in a dry-run was dropped by the server"),
+                        format!(
+                            "{workload} cannot be guarded: a change of spec.template in a dry-run was dropped by the server"
+                        ),
                     ),
                 }
             }
@@ -246,7 +274,10 @@ async fn is_held(api: &Api<DynamicObject>, subject: &Subject, workload: &Workloa
             ),
             Err(kube::Error::Api(status)) if status.code == 500 || is_verdict(&status) => Refusal::new(
                 "ProbeRefused",
-                format!("{workload} is not guarded: the API server answers a template change: {}", status.message),
+                format!(
+                    "{workload} is not guarded: the API server answers a template change: {}",
+                    status.message
+                ),
             ),
             Err(error) => return Err(error.into()),
         };
@@ -258,10 +289,16 @@ async fn is_held(api: &Api<DynamicObject>, subject: &Subject, workload: &Workloa
 }
 
 fn held(subject: &Subject, answer: &Value) -> bool {
-    let partition = subject.adapter.partition_path().iter().try_fold(answer, |at, name| at.get(*name));
+    let partition = subject
+        .adapter
+        .partition_path()
+        .iter()
+        .try_fold(answer, |at, name| at.get(*name));
     answer["spec"]["template"] != subject.template
         && partition.and_then(Value::as_i64) == Some(names::HOLD_PARTITION)
-        && answer["metadata"]["annotations"].get(names::IN_PROGRESSING).is_some()
+        && answer["metadata"]["annotations"]
+            .get(names::IN_PROGRESSING)
+            .is_some()
 }
 
 fn probe_annotation(subject: &Subject) -> JsonPatch {
@@ -269,17 +306,24 @@ fn probe_annotation(subject: &Subject) -> JsonPatch {
     let probe = PatchBuilder::new(skeleton)
         .test(["metadata", "uid"], json!(subject.view.uid))
         .test(["metadata", "generation"], json!(subject.view.generation));
-    probe.set(&["spec", "template", "metadata", "annotations", PROBE], json!("dry-run")).build()
+    probe
+        .set(
+            &["spec", "template", "metadata", "annotations", PROBE],
+            json!("dry-run"),
+        )
+        .build()
 }
 
 fn probe_image(subject: &Subject) -> Option<JsonPatch> {
     let image = subject.template["spec"]["containers"][0]["image"].as_str()?;
     let path = ["spec", "template", "spec", "containers", "0", "image"];
     let mut patch = subject.patch().build();
-    patch.0.push(json_patch::PatchOperation::Replace(json_patch::ReplaceOperation {
-        path: kruise_rollout::lens::pointer(path),
-        value: json!(format!("{image}-guard-probe")),
-    }));
+    patch.0.push(json_patch::PatchOperation::Replace(
+        json_patch::ReplaceOperation {
+            path: kruise_rollout::lens::pointer(path),
+            value: json!(format!("{image}-guard-probe")),
+        },
+    ));
     Some(patch)
 }
 

@@ -81,12 +81,18 @@ impl From<kube::Error> for Error {
 
 async fn reconcile(context: &Arc<Context>, key: &Key) -> Turn {
     let began = Instant::now();
-    let Some(snapshot) = context.world.snapshot(key) else { return Turn::Done };
+    let Some(snapshot) = context.world.snapshot(key) else {
+        return Turn::Done;
+    };
     let now = Timestamp::now();
     let decision = decide(&observe(context, key, &snapshot, now));
     let (outcome, turn) = match apply(context, key, &snapshot, &decision).await {
         Ok(()) => {
-            let outcome = if decision.actions.is_empty() && decision.status.is_none() { "silent" } else { "acted" };
+            let outcome = if decision.actions.is_empty() && decision.status.is_none() {
+                "silent"
+            } else {
+                "acted"
+            };
             (outcome, turn(decision.wake, now))
         }
         Err(error @ (Error::Raced(_) | Error::Gone(_) | Error::NoKind)) => {
@@ -111,7 +117,10 @@ fn turn(wake: Wake, now: Timestamp) -> Turn {
 
 /// What `decide` sees of a snapshot.
 fn observe<'a>(context: &'a Context, key: &'a Key, snapshot: &'a Snapshot, now: Timestamp) -> Observed<'a> {
-    let adapter = snapshot.workload.as_ref().and_then(|workload| adapter_for(&workload.kind));
+    let adapter = snapshot
+        .workload
+        .as_ref()
+        .and_then(|workload| adapter_for(&workload.kind));
     let target = match (&snapshot.watch, adapter, &snapshot.seen) {
         _ if snapshot.rollout.is_none() => Target::Missing,
         (_, None, _) => Target::Unsupported,
@@ -136,7 +145,11 @@ fn observe<'a>(context: &'a Context, key: &'a Key, snapshot: &'a Snapshot, now: 
         strays: snapshot
             .strays
             .iter()
-            .map(|(workload, adapter, view)| Stray { workload, adapter: *adapter, view })
+            .map(|(workload, adapter, view)| Stray {
+                workload,
+                adapter: *adapter,
+                view,
+            })
             .collect(),
         rival: snapshot.rival.as_deref(),
         own_namespace: &context.namespace,
@@ -156,7 +169,11 @@ async fn apply(
         match action {
             Action::Guard => guard::guard(context, key, snapshot).await?,
             Action::Record => record::record_target(context, key, snapshot).await?,
-            Action::Edit { workload, kind, patch } => {
+            Action::Edit {
+                workload,
+                kind,
+                patch,
+            } => {
                 apply::edit(context, key, workload, *kind, patch).await?;
             }
             Action::Disown(workload) => apply::disown(context, key, workload).await?,
@@ -164,7 +181,9 @@ async fn apply(
             Action::Announce(announcement) => announcements.push(announcement.clone()),
         }
     }
-    let Some(rollout) = &snapshot.rollout else { return Ok(()) };
+    let Some(rollout) = &snapshot.rollout else {
+        return Ok(());
+    };
     if let Some(status) = &decision.status {
         status::write(context, key, rollout, status).await?;
     }

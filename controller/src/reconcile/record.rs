@@ -24,8 +24,13 @@ const HISTORY: usize = 10;
 
 /// Records the present template of the Rollout's workload.
 pub(super) async fn record_target(context: &Context, key: &Key, snapshot: &Snapshot) -> Result<(), Error> {
-    let (Some(rollout), Some(workload)) = (&snapshot.rollout, &snapshot.workload) else { return Ok(()) };
-    let place = Place { namespace: key.namespace.clone(), workload: workload.clone() };
+    let (Some(rollout), Some(workload)) = (&snapshot.rollout, &snapshot.workload) else {
+        return Ok(());
+    };
+    let place = Place {
+        namespace: key.namespace.clone(),
+        workload: workload.clone(),
+    };
     let api = context.api(&place).ok_or(Error::NoKind)?;
     let object = api.get(&workload.name).await?;
     record(context, rollout, &object.data["spec"]["template"]).await
@@ -35,7 +40,11 @@ pub(super) async fn record_target(context: &Context, key: &Key, snapshot: &Snaps
 pub(super) async fn record(context: &Context, rollout: &Rollout, template: &Value) -> Result<(), Error> {
     let size = serde_json::to_vec(template)?.len();
     if size > LIMIT {
-        tracing::warn!(rollout = rollout.name_any(), size, "The template is too large to be recorded; undo will not offer it.");
+        tracing::warn!(
+            rollout = rollout.name_any(),
+            size,
+            "The template is too large to be recorded; undo will not offer it."
+        );
         return Ok(());
     }
     let namespace = rollout.namespace().unwrap_or_default();
@@ -44,16 +53,21 @@ pub(super) async fn record(context: &Context, rollout: &Rollout, template: &Valu
     records.sort_by_key(|record| Reverse(record.revision));
     let id = TemplateId::of(template).to_string();
     let next = records.first().map_or(1, |record| record.revision + 1);
-    let of_template = |record: &&ControllerRevision| record.annotations().get(names::TEMPLATE_ID) == Some(&id);
+    let of_template =
+        |record: &&ControllerRevision| record.annotations().get(names::TEMPLATE_ID) == Some(&id);
     match records.iter().find(of_template) {
         Some(record) if record.revision + 1 == next => return Ok(()),
         Some(record) => {
             let patch = json!({"metadata": {"resourceVersion": record.resource_version()}, "revision": next});
-            api.patch(&record.name_any(), &patch_params(), &Patch::Merge(patch)).await?;
+            api.patch(&record.name_any(), &patch_params(), &Patch::Merge(patch))
+                .await?;
         }
         None => {
             let record = serde_json::from_value(document(rollout, &id, next, template))?;
-            let params = PostParams { field_manager: Some(names::FIELD_MANAGER.to_owned()), ..PostParams::default() };
+            let params = PostParams {
+                field_manager: Some(names::FIELD_MANAGER.to_owned()),
+                ..PostParams::default()
+            };
             match api.create(&params, &record).await {
                 // Another process of ours was here first.
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
@@ -61,7 +75,11 @@ pub(super) async fn record(context: &Context, rollout: &Rollout, template: &Valu
             }
         }
     }
-    for old in records.iter().filter(|record| !of_template(record)).skip(HISTORY - 1) {
+    for old in records
+        .iter()
+        .filter(|record| !of_template(record))
+        .skip(HISTORY - 1)
+    {
         let params = DeleteParams::default().preconditions(kube::api::Preconditions {
             uid: old.uid(),
             resource_version: None,
@@ -74,14 +92,20 @@ pub(super) async fn record(context: &Context, rollout: &Rollout, template: &Valu
     Ok(())
 }
 
-async fn records_of(api: &Api<ControllerRevision>, rollout: &Rollout) -> Result<Vec<ControllerRevision>, Error> {
+async fn records_of(
+    api: &Api<ControllerRevision>,
+    rollout: &Rollout,
+) -> Result<Vec<ControllerRevision>, Error> {
     let mut records = Vec::new();
     let mut page = ListParams::default().limit(100);
     loop {
         let list = api.list(&page).await?;
         let token = list.metadata.continue_.clone().filter(|token| !token.is_empty());
         records.extend(list.items.into_iter().filter(|record| {
-            record.owner_references().iter().any(|owner| Some(&owner.uid) == rollout.metadata.uid.as_ref())
+            record
+                .owner_references()
+                .iter()
+                .any(|owner| Some(&owner.uid) == rollout.metadata.uid.as_ref())
         }));
         let Some(token) = token else { return Ok(records) };
         page.continue_token = Some(token);

@@ -24,7 +24,9 @@ pub(super) async fn write(
         "status": changes,
     });
     let api: Api<Rollout> = Api::namespaced(context.client.clone(), &key.namespace);
-    let rollout = api.patch_status(&key.name, &patch_params(), &Patch::Merge(&patch)).await?;
+    let rollout = api
+        .patch_status(&key.name, &patch_params(), &Patch::Merge(&patch))
+        .await?;
     context.metrics.acted("status");
     context.look_at(context.world.put_rollout(rollout));
     Ok(())
@@ -34,7 +36,10 @@ pub(super) async fn write(
 fn merge_patch(before: &Value, after: &Value) -> Value {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
-            let gone = before.keys().filter(|name| !after.contains_key(*name)).map(|name| (name.clone(), Value::Null));
+            let gone = before
+                .keys()
+                .filter(|name| !after.contains_key(*name))
+                .map(|name| (name.clone(), Value::Null));
             let changed = after.iter().filter_map(|(name, after)| match before.get(name) {
                 Some(before) if before == after => None,
                 Some(before) => Some((name.clone(), merge_patch(before, after))),
@@ -55,7 +60,10 @@ mod tests {
         let before = json!({"a": 1, "b": {"c": 2, "d": 3}, "gone": true, "list": [1, 2]});
         let after = json!({"a": 1, "b": {"c": 2, "d": 4}, "new": {"x": 1}, "list": [2]});
         let patch = merge_patch(&before, &after);
-        assert_eq!(patch, json!({"b": {"d": 4}, "gone": null, "new": {"x": 1}, "list": [2]}));
+        assert_eq!(
+            patch,
+            json!({"b": {"d": 4}, "gone": null, "new": {"x": 1}, "list": [2]})
+        );
         let mut result = before;
         json_patch::merge(&mut result, &patch);
         assert_eq!(result, after);

@@ -31,7 +31,10 @@ pub(crate) async fn follow(context: Arc<Context>, stop: CancellationToken) -> Re
                 changed(&context, Some(&definition.name_any()));
             }
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "Definitions cannot be watched.");
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "Definitions cannot be watched."
+                );
             }
         }
     }

@@ -37,7 +37,11 @@ pub(crate) async fn follow(
     loop {
         // Before all Rollouts are known, a kind that nobody seems to refer to is not to be dropped.
         if !context.world.knows_rollouts() {
-            if stop.run_until_cancelled(context.kinds_changed.notified()).await.is_none() {
+            if stop
+                .run_until_cancelled(context.kinds_changed.notified())
+                .await
+                .is_none()
+            {
                 return Ok(());
             }
             continue;
@@ -62,9 +66,16 @@ pub(crate) async fn follow(
         }
         while tasks.try_join_next().is_some() {}
         context.metrics.watches(running.len());
-        let resources: Vec<_> = running.keys().filter_map(|kind| context.world.resource(kind)).collect();
+        let resources: Vec<_> = running
+            .keys()
+            .filter_map(|kind| context.world.resource(kind))
+            .collect();
         watched.send_if_modified(|now| (*now != resources).then(|| *now = resources).is_some());
-        if stop.run_until_cancelled(context.kinds_changed.notified()).await.is_none() {
+        if stop
+            .run_until_cancelled(context.kinds_changed.notified())
+            .await
+            .is_none()
+        {
             break;
         }
     }
@@ -80,7 +91,11 @@ async fn follow_kind(context: Arc<Context>, kind: GroupKind, stop: CancellationT
         match find(&context, &kind).await {
             Ok(Some(resource)) => {
                 // Until the list is read the kind counts as starting, also when it comes back.
-                context.look_at(context.world.set_watch(&kind, Watch::Starting, Some(resource.clone())));
+                context.look_at(
+                    context
+                        .world
+                        .set_watch(&kind, Watch::Starting, Some(resource.clone())),
+                );
                 context.kinds_changed.notify_one();
                 watch_kind(&context, &kind, &resource, &stop).await;
                 continue;
@@ -123,8 +138,17 @@ async fn watch_kind(context: &Context, kind: &GroupKind, resource: &ApiResource,
             }
             Ok(watcher::Event::InitDone) => {
                 for (namespace, name) in context.world.workload_names(kind).difference(&listed) {
-                    let workload = Workload { kind: kind.clone(), name: name.clone() };
-                    drop_workload(context, &Place { namespace: namespace.clone(), workload });
+                    let workload = Workload {
+                        kind: kind.clone(),
+                        name: name.clone(),
+                    };
+                    drop_workload(
+                        context,
+                        &Place {
+                            namespace: namespace.clone(),
+                            workload,
+                        },
+                    );
                 }
                 listed = HashSet::new();
                 context.look_at(context.world.set_watch(kind, Watch::Following, None));
@@ -136,8 +160,17 @@ async fn watch_kind(context: &Context, kind: &GroupKind, resource: &ApiResource,
                 context.releases_changed.notify_one();
             }
             Ok(watcher::Event::Delete(object)) => {
-                let workload = Workload { kind: kind.clone(), name: object.name_any() };
-                drop_workload(context, &Place { namespace: object.namespace().unwrap_or_default(), workload });
+                let workload = Workload {
+                    kind: kind.clone(),
+                    name: object.name_any(),
+                };
+                drop_workload(
+                    context,
+                    &Place {
+                        namespace: object.namespace().unwrap_or_default(),
+                        workload,
+                    },
+                );
                 context.kinds_changed.notify_one();
                 context.releases_changed.notify_one();
             }
@@ -180,8 +213,14 @@ fn status_of(error: &watcher::Error) -> Option<u16> {
 
 /// Puts an object into the stores, from a watch.
 fn put(context: &Context, kind: &GroupKind, object: DynamicObject) {
-    let workload = Workload { kind: kind.clone(), name: object.name_any() };
-    let place = Place { namespace: object.namespace().unwrap_or_default(), workload };
+    let workload = Workload {
+        kind: kind.clone(),
+        name: object.name_any(),
+    };
+    let place = Place {
+        namespace: object.namespace().unwrap_or_default(),
+        workload,
+    };
     put_object(context, &place, object);
 }
 

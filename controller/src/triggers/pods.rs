@@ -36,7 +36,11 @@ pub(crate) async fn follow(context: Arc<Context>, stop: CancellationToken) -> Re
             }
         }
         while tasks.try_join_next().is_some() {}
-        if stop.run_until_cancelled(context.releases_changed.notified()).await.is_none() {
+        if stop
+            .run_until_cancelled(context.releases_changed.notified())
+            .await
+            .is_none()
+        {
             break;
         }
     }
@@ -63,11 +67,17 @@ async fn watch(context: Arc<Context>, namespace: String, stop: CancellationToken
             }
             Ok(watcher::Event::Apply(pod)) => put(&context, &namespace, pod),
             Ok(watcher::Event::Delete(pod)) => {
-                let owner = context.world.with_pods(|pods| pods.remove(&namespace, &pod.name_any()));
+                let owner = context
+                    .world
+                    .with_pods(|pods| pods.remove(&namespace, &pod.name_any()));
                 concern(&context, owner);
             }
             Err(error) => {
-                tracing::warn!(namespace, error = &error as &dyn std::error::Error, "Pods cannot be watched.");
+                tracing::warn!(
+                    namespace,
+                    error = &error as &dyn std::error::Error,
+                    "Pods cannot be watched."
+                );
             }
         }
     }

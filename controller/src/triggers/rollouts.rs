@@ -43,7 +43,10 @@ pub(crate) async fn follow(
                 context.look_at(context.world.drop_rollout(&key_of(&rollout)));
             }
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "Rollouts cannot be watched.");
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "Rollouts cannot be watched."
+                );
                 continue;
             }
         }

@@ -65,7 +65,10 @@ struct User {
 
 /// The routes of the webhook.
 pub(crate) fn router(context: Arc<Context>) -> Router {
-    Router::new().route(MUTATE, post(mutate)).route(VALIDATE, post(validate)).with_state(context)
+    Router::new()
+        .route(MUTATE, post(mutate))
+        .route(VALIDATE, post(validate))
+        .with_state(context)
 }
 
 async fn mutate(State(context): State<Arc<Context>>, body: Bytes) -> Response {
@@ -88,26 +91,40 @@ fn answer(context: &Context, body: &[u8], verdict: fn(&Context, &Request) -> Ans
         Ok(review) => review,
         Err(error) => {
             context.metrics.admitted("malformed", began.elapsed());
-            return (StatusCode::BAD_REQUEST, format!("not an AdmissionReview: {error}\n")).into_response();
+            return (
+                StatusCode::BAD_REQUEST,
+                format!("not an AdmissionReview: {error}\n"),
+            )
+                .into_response();
         }
     };
     let Answer { mut response, result } = verdict(context, &review.request);
     response["uid"] = json!(review.request.uid);
     context.metrics.admitted(result, began.elapsed());
-    Json(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})).into_response()
+    Json(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}))
+        .into_response()
 }
 
 /// The mutating verdict on a workload.
 fn judge(context: &Context, request: &Request) -> Answer {
-    let kind = GroupKind { group: request.kind.group.clone(), kind: request.kind.kind.clone() };
+    let kind = GroupKind {
+        group: request.kind.group.clone(),
+        kind: request.kind.kind.clone(),
+    };
     let Some(adapter) = adapter_for(&kind) else {
-        return Answer { response: json!({"allowed": true}), result: "unchanged" };
+        return Answer {
+            response: json!({"allowed": true}),
+            result: "unchanged",
+        };
     };
     let by_controller = request.user_info.username == context.username
         && request.options["fieldManager"].as_str() == Some(names::FIELD_MANAGER);
     let place = Place {
         namespace: request.namespace.clone(),
-        workload: Workload { kind, name: request.name.clone() },
+        workload: Workload {
+            kind,
+            name: request.name.clone(),
+        },
     };
     let claim = context.world.claim(&place);
     let verdict = review_workload(
@@ -140,7 +157,10 @@ fn judge(context: &Context, request: &Request) -> Answer {
 fn examine(context: &Context, request: &Request) -> Answer {
     let refuse = |message: String| {
         let status = json!({"code": 422, "reason": "Invalid", "message": message});
-        Answer { response: json!({"allowed": false, "status": status}), result: "refused" }
+        Answer {
+            response: json!({"allowed": false, "status": status}),
+            result: "refused",
+        }
     };
     let new: Rollout = match serde_json::from_value(request.object.clone()) {
         Ok(rollout) => rollout,
@@ -148,9 +168,13 @@ fn examine(context: &Context, request: &Request) -> Answer {
     };
     let old: Option<Rollout> = serde_json::from_value(request.old_object.clone()).ok();
     let rollouts = context.world.rollouts();
-    let same_namespace = |rollout: &&Arc<Rollout>| rollout.metadata.namespace.as_deref() == Some(&request.namespace);
-    let others: Vec<_> =
-        rollouts.iter().filter(same_namespace).filter_map(|rollout| WorkloadClaim::of(rollout)).collect();
+    let same_namespace =
+        |rollout: &&Arc<Rollout>| rollout.metadata.namespace.as_deref() == Some(&request.namespace);
+    let others: Vec<_> = rollouts
+        .iter()
+        .filter(same_namespace)
+        .filter_map(|rollout| WorkloadClaim::of(rollout))
+        .collect();
     let review = review_rollout(&new, old.as_ref(), &others, &context.namespace);
     if !review.refusals.is_empty() {
         return refuse(review.to_string());
@@ -159,5 +183,8 @@ fn examine(context: &Context, request: &Request) -> Answer {
     if !review.warnings.is_empty() {
         response["warnings"] = json!(review.warnings);
     }
-    Answer { response, result: "accepted" }
+    Answer {
+        response,
+        result: "accepted",
+    }
 }

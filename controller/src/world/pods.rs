@@ -22,8 +22,17 @@ struct Namespace {
 impl Pods {
     /// The pods whose controller has this UID; `None` while the namespace has not been read whole.
     pub(crate) fn of(&self, namespace: &str, owner: &str) -> Option<Vec<PodView>> {
-        let namespace = self.namespaces.get(namespace).filter(|namespace| namespace.known)?;
-        Some(namespace.owned.get(owner).map(|pods| pods.values().cloned().collect()).unwrap_or_default())
+        let namespace = self
+            .namespaces
+            .get(namespace)
+            .filter(|namespace| namespace.known)?;
+        Some(
+            namespace
+                .owned
+                .get(owner)
+                .map(|pods| pods.values().cloned().collect())
+                .unwrap_or_default(),
+        )
     }
 
     /// A pod was seen. Returns the owners concerned, none if nothing of interest changed.
@@ -41,7 +50,11 @@ impl Pods {
         }
         if let Some(owner) = pod.owner.clone() {
             store.owners.insert(pod.name.clone(), owner.clone());
-            store.owned.entry(owner.clone()).or_default().insert(pod.name.clone(), pod);
+            store
+                .owned
+                .entry(owner.clone())
+                .or_default()
+                .insert(pod.name.clone(), pod);
             concerned.push(owner);
         }
         concerned
@@ -55,7 +68,12 @@ impl Pods {
     /// Keeps only these pods: the namespace has been read whole.
     pub(crate) fn complete(&mut self, namespace: &str, names: &std::collections::HashSet<String>) {
         let store = self.namespaces.entry(namespace.to_owned()).or_default();
-        let gone: Vec<_> = store.owners.keys().filter(|name| !names.contains(*name)).cloned().collect();
+        let gone: Vec<_> = store
+            .owners
+            .keys()
+            .filter(|name| !names.contains(*name))
+            .cloned()
+            .collect();
         for name in gone {
             store.remove(&name);
         }
