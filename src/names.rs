@@ -55,6 +55,8 @@ pub const HOLD_PARTITION: i64 = 32_767;
 
 /// Annotation on a recorded template (a ControllerRevision): the template's id.
 pub const TEMPLATE_ID: &str = "rollouts.kruise.io/template-id";
+/// Annotation that a dry-run adds to a template to see whether the change is held. It is never stored.
+pub const GUARD_PROBE: &str = "rollouts.kruise.io/guard-probe";
 /// Label of pods that carries the revision, set by StatefulSet-like operators.
 pub const CONTROLLER_REVISION_HASH: &str = "controller-revision-hash";
 /// Label of pods that carries the revision, set by ReplicaSet-like operators.

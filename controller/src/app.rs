@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::admin;
-use crate::args::{Connect, Run, Uninstall};
+use crate::args::{Connect, LogFormat, Run, Uninstall};
 use crate::certs::{Keeper, ServedKey, wanted_names};
 use crate::context::Context;
 use crate::gates::Gates;
@@ -49,26 +49,27 @@ enum Error {
         #[source]
         source: std::io::Error,
     },
+    #[error("uninstall")]
+    Uninstall(#[from] crate::uninstall::Error),
     #[error("TLS")]
     Tls(#[from] rustls::Error),
 }
 
 /// Runs the controller until a signal or a failure ends it.
 pub(crate) fn run(args: Run) -> ExitCode {
-    let started = telemetry::init(args.log_format)
-        .map_err(Error::from)
-        .and_then(|()| {
-            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-            runtime.map_err(|source| Error::Io {
-                what: "start the runtime".to_owned(),
-                source,
-            })
-        });
+    with_runtime(args.log_format, start(args))
+}
+
+fn with_runtime(format: LogFormat, work: impl Future<Output = Result<u8, Error>>) -> ExitCode {
+    let started = telemetry::init(format).map_err(Error::from).and_then(|()| {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        runtime.map_err(|source| Error::Io { what: "start the runtime".to_owned(), source })
+    });
     let runtime = match started {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    let code = match runtime.block_on(start(args)) {
+    let code = match runtime.block_on(work) {
         Ok(code) => ExitCode::from(code),
         Err(error) => fail(&error),
     };
@@ -77,10 +78,13 @@ pub(crate) fn run(args: Run) -> ExitCode {
     code
 }
 
-/// Not there yet.
-pub(crate) fn uninstall(args: &Uninstall) -> ExitCode {
-    tracing::error!(namespace = args.connect.namespace, "Uninstall is not wired yet.");
-    ExitCode::FAILURE
+/// Uninstalls the product from the cluster.
+pub(crate) fn uninstall(args: Uninstall) -> ExitCode {
+    with_runtime(LogFormat::Text, async move {
+        let client = connect(&args.connect).await?;
+        crate::uninstall::uninstall(&client, &args.connect.namespace).await?;
+        Ok(0)
+    })
 }
 
 #[allow(clippy::print_stderr, reason = "the log may be what failed")]

@@ -17,6 +17,7 @@ mod registration;
 mod shutdown;
 mod telemetry;
 mod triggers;
+mod uninstall;
 mod webhook;
 mod world;
 
@@ -30,6 +31,6 @@ fn main() -> ExitCode {
     match Args::parse().command {
         Command::Run(args) => app::run(args),
         Command::Manifests(args) => manifests::print(&args),
-        Command::Uninstall(args) => app::uninstall(&args),
+        Command::Uninstall(args) => app::uninstall(args),
     }
 }

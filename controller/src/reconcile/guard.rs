@@ -28,8 +28,6 @@ const ACTIVE_WITHIN: Duration = Duration::from_secs(3);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// When a workload that could not be guarded is tried again although nothing changed.
 const RETRY: SignedDuration = SignedDuration::from_secs(15);
-/// Annotation that the probe adds to the template, in a dry-run.
-const PROBE: &str = "rollouts.kruise.io/guard-probe";
 
 /// Why a workload cannot be guarded.
 struct Refusal {
@@ -133,7 +131,7 @@ impl Subject {
         // A field that cannot be read is said by the next decision, which sees the same object.
         let view = adapter
             .view(&value)
-            .map_err(|error| serde::de::Error::custom(error));
+            .map_err(serde::de::Error::custom);
         let view = view.map_err(Error::Json)?;
         Ok(Self {
             adapter,
@@ -308,7 +306,7 @@ fn probe_annotation(subject: &Subject) -> JsonPatch {
         .test(["metadata", "generation"], json!(subject.view.generation));
     probe
         .set(
-            &["spec", "template", "metadata", "annotations", PROBE],
+            &["spec", "template", "metadata", "annotations", names::GUARD_PROBE],
             json!("dry-run"),
         )
         .build()

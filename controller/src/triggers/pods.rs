@@ -1,3 +1,4 @@
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::pin::pin;
@@ -29,10 +30,10 @@ pub(crate) async fn follow(context: Arc<Context>, stop: CancellationToken) -> Re
             keep
         });
         for namespace in wanted {
-            if !watched.contains_key(&namespace) {
+            if let Entry::Vacant(entry) = watched.entry(namespace) {
                 let token = stop.child_token();
-                tasks.spawn(watch(context.clone(), namespace.clone(), token.clone()));
-                watched.insert(namespace, token);
+                tasks.spawn(watch(context.clone(), entry.key().clone(), token.clone()));
+                entry.insert(token);
             }
         }
         while tasks.try_join_next().is_some() {}
