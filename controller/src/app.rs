@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kruise_rollout::names;
 use kube::api::{Api, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -19,6 +20,7 @@ use crate::args::{Connect, LogFormat, Run, Uninstall};
 use crate::certs::{Keeper, ServedKey, wanted_names};
 use crate::context::Context;
 use crate::gates::Gates;
+use crate::lease::{self, Leadership};
 use crate::metrics::Metrics;
 use crate::queue::Queue;
 use crate::registration::{Endpoint, Registrar};
@@ -63,7 +65,10 @@ pub(crate) fn run(args: Run) -> ExitCode {
 fn with_runtime(format: LogFormat, work: impl Future<Output = Result<u8, Error>>) -> ExitCode {
     let started = telemetry::init(format).map_err(Error::from).and_then(|()| {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-        runtime.map_err(|source| Error::Io { what: "start the runtime".to_owned(), source })
+        runtime.map_err(|source| Error::Io {
+            what: "start the runtime".to_owned(),
+            source,
+        })
     });
     let runtime = match started {
         Ok(runtime) => runtime,
@@ -165,12 +170,24 @@ async fn start(args: Run) -> Result<u8, Error> {
         ),
     );
 
+    let leadership = if args.leader_elect {
+        let (keeper, leadership) = lease::Keeper::new(
+            client.clone(),
+            &args.connect.namespace,
+            identity(),
+            context.metrics.clone(),
+        );
+        supervisor.spawn("lease", keeper.keep(stop.clone()));
+        leadership
+    } else {
+        Leadership::alone()
+    };
     let before = registration::registered_before(&client).await.map_err(api)?;
     let endpoint = match &args.webhook_url {
         Some(url) => Endpoint::Url(url.base().to_owned()),
         None => Endpoint::Service(args.connect.namespace.clone()),
     };
-    let registrar = Registrar::new(context.clone(), endpoint, kinds, certificates);
+    let registrar = Registrar::new(context.clone(), endpoint, leadership.clone(), kinds, certificates);
     supervisor.spawn("registration", registrar.keep(stop.clone()));
     let known = gates.gate("rollouts");
     supervisor.spawn(
@@ -187,7 +204,10 @@ async fn start(args: Run) -> Result<u8, Error> {
     );
     supervisor.spawn("pods", triggers::follow_pods(context.clone(), stop.clone()));
     supervisor.spawn("events", events::publish(client, announced, stop.clone()));
-    supervisor.spawn("reconcile", reconcile::work(context, args.workers, stop));
+    supervisor.spawn(
+        "reconcile",
+        reconcile::work(context, leadership, args.workers, stop),
+    );
 
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -225,6 +245,16 @@ async fn username(client: &Client) -> Result<String, Error> {
     user.and_then(|user| user.username)
         .filter(|name| !name.is_empty())
         .ok_or(Error::Nobody)
+}
+
+/// The name of this process in the lease: the pod's name where there is one, and something that no other process has.
+fn identity() -> String {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| names::CONTROLLER.to_owned());
+    format!(
+        "{host}_{}_{}",
+        std::process::id(),
+        jiff::Timestamp::now().as_microsecond()
+    )
 }
 
 /// A client for the cluster that the flags name.

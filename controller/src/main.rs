@@ -9,6 +9,7 @@ mod certs;
 mod context;
 mod events;
 mod gates;
+mod lease;
 mod manifests;
 mod metrics;
 mod queue;

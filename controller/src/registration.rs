@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::certs::CertState;
 use crate::context::Context;
+use crate::lease::Leadership;
 use crate::webhook::{MUTATE, VALIDATE};
 
 /// How long the API server waits for a verdict, in seconds.
@@ -106,6 +107,7 @@ struct Wanted {
 pub(crate) struct Registrar {
     context: Arc<Context>,
     endpoint: Endpoint,
+    leadership: Leadership,
     kinds: watch::Receiver<Vec<ApiResource>>,
     certificates: watch::Receiver<Option<CertState>>,
 }
@@ -114,12 +116,14 @@ impl Registrar {
     pub(crate) const fn new(
         context: Arc<Context>,
         endpoint: Endpoint,
+        leadership: Leadership,
         kinds: watch::Receiver<Vec<ApiResource>>,
         certificates: watch::Receiver<Option<CertState>>,
     ) -> Self {
         Self {
             context,
             endpoint,
+            leadership,
             kinds,
             certificates,
         }
@@ -147,6 +151,8 @@ impl Registrar {
             let (Some(have_mutating), Some(have_validating)) = (&seen_mutating, &seen_validating) else {
                 continue;
             };
+            // Of several replicas the one that leads writes; it goes on here when it begins to.
+            self.leadership.gained().await;
             let Some(wanted) = self.wanted().await else {
                 continue;
             };

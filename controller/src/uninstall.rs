@@ -7,7 +7,9 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
 use k8s_openapi::api::apps::v1::Deployment;
 use kruise_rollout::names;
 use kruise_rollout::workload::{Freedom, GroupKind, adapter_for};
@@ -45,7 +47,10 @@ pub(crate) enum Error {
 
 fn cannot(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Error {
     let what = what.into();
-    move |source| Error::Api { what, source: Box::new(source) }
+    move |source| Error::Api {
+        what,
+        source: Box::new(source),
+    }
 }
 
 /// Uninstalls; says on the log what was done.
@@ -53,11 +58,17 @@ pub(crate) async fn uninstall(client: &Client, namespace: &str) -> Result<(), Er
     remove_controller(client, namespace).await?;
     remove::<MutatingWebhookConfiguration>(client).await?;
     remove::<ValidatingWebhookConfiguration>(client).await?;
-    let discovered = Discovery::new(client.clone()).run().await.map_err(cannot("read the API's resources"))?;
+    let discovered = Discovery::new(client.clone())
+        .run()
+        .await
+        .map_err(cannot("read the API's resources"))?;
     let mut left = 0;
     for group in discovered.groups() {
         for (resource, capabilities) in group.recommended_resources() {
-            let kind = GroupKind { group: resource.group.clone(), kind: resource.kind.clone() };
+            let kind = GroupKind {
+                group: resource.group.clone(),
+                kind: resource.kind.clone(),
+            };
             if adapter_for(&kind).is_some()
                 && capabilities.supports_operation(verbs::LIST)
                 && capabilities.supports_operation(verbs::PATCH)
@@ -66,17 +77,28 @@ pub(crate) async fn uninstall(client: &Client, namespace: &str) -> Result<(), Er
             }
         }
     }
-    if left > 0 { Err(Error::Marked(left)) } else { Ok(()) }
+    if left > 0 {
+        Err(Error::Marked(left))
+    } else {
+        Ok(())
+    }
 }
 
 /// Deletes the Deployment and waits until its last pod is told to stop.
 async fn remove_controller(client: &Client, namespace: &str) -> Result<(), Error> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let what = || format!("delete Deployment {namespace}/{}", names::CONTROLLER);
-    let Some(found) = deployments.get_metadata_opt(names::CONTROLLER).await.map_err(cannot(what()))? else {
+    let Some(found) = deployments
+        .get_metadata_opt(names::CONTROLLER)
+        .await
+        .map_err(cannot(what()))?
+    else {
         return Ok(());
     };
-    deployments.delete(names::CONTROLLER, &DeleteParams::foreground()).await.map_err(cannot(what()))?;
+    deployments
+        .delete(names::CONTROLLER, &DeleteParams::foreground())
+        .await
+        .map_err(cannot(what()))?;
     let uid = found.metadata.uid.unwrap_or_default();
     let gone = await_condition(deployments, names::CONTROLLER, conditions::is_deleted(&uid));
     match tokio::time::timeout(GONE_WITHIN, gone).await {
@@ -94,7 +116,10 @@ where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
 {
     let api: Api<K> = Api::all(client.clone());
-    match api.delete(names::WEBHOOK_CONFIGURATION, &DeleteParams::default()).await {
+    match api
+        .delete(names::WEBHOOK_CONFIGURATION, &DeleteParams::default())
+        .await
+    {
         Ok(_) => tracing::info!("Deleted {} {}.", K::kind(&()), names::WEBHOOK_CONFIGURATION),
         Err(kube::Error::Api(status)) if status.code == 404 => {}
         Err(error) => return Err(cannot(format!("delete {}", K::kind(&())))(error)),
@@ -116,7 +141,9 @@ async fn release_all(client: &Client, resource: &ApiResource, kind: &GroupKind) 
         };
         let token = list.metadata.continue_.clone().filter(|token| !token.is_empty());
         for object in list.items {
-            if object.annotations().contains_key(names::GUARDED_BY) && !release(client, resource, kind, object).await {
+            if object.annotations().contains_key(names::GUARDED_BY)
+                && !release(client, resource, kind, object).await
+            {
                 left += 1;
             }
         }
@@ -126,7 +153,12 @@ async fn release_all(client: &Client, resource: &ApiResource, kind: &GroupKind) 
 }
 
 /// Releases one object; whether it is free now.
-async fn release(client: &Client, resource: &ApiResource, kind: &GroupKind, mut object: DynamicObject) -> bool {
+async fn release(
+    client: &Client,
+    resource: &ApiResource,
+    kind: &GroupKind,
+    mut object: DynamicObject,
+) -> bool {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, resource);
     for _ in 0..ATTEMPTS {
@@ -144,14 +176,16 @@ async fn release(client: &Client, resource: &ApiResource, kind: &GroupKind, mut 
                 tracing::info!(namespace, %kind, name, "Released.");
                 return true;
             }
-            Err(kube::Error::Api(status)) if matches!(status.code, 409 | 422) => match api.get_opt(&name).await {
-                Ok(Some(now)) if now.annotations().contains_key(names::GUARDED_BY) => object = now,
-                Ok(_) => return true,
-                Err(error) => {
-                    tracing::error!(namespace, %kind, name, error = &error as &dyn std::error::Error, "Not released.");
-                    return false;
+            Err(kube::Error::Api(status)) if matches!(status.code, 409 | 422) => {
+                match api.get_opt(&name).await {
+                    Ok(Some(now)) if now.annotations().contains_key(names::GUARDED_BY) => object = now,
+                    Ok(_) => return true,
+                    Err(error) => {
+                        tracing::error!(namespace, %kind, name, error = &error as &dyn std::error::Error, "Not released.");
+                        return false;
+                    }
                 }
-            },
+            }
             Err(error) => {
                 tracing::error!(namespace, %kind, name, error = &error as &dyn std::error::Error, "Not released.");
                 return false;

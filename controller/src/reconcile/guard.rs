@@ -129,9 +129,7 @@ impl Subject {
     fn read(adapter: &'static dyn Adapter, object: &DynamicObject) -> Result<Self, Error> {
         let value = serde_json::to_value(object)?;
         // A field that cannot be read is said by the next decision, which sees the same object.
-        let view = adapter
-            .view(&value)
-            .map_err(serde::de::Error::custom);
+        let view = adapter.view(&value).map_err(serde::de::Error::custom);
         let view = view.map_err(Error::Json)?;
         Ok(Self {
             adapter,

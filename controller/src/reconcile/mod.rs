@@ -20,22 +20,35 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
 use crate::events::Event;
+use crate::lease::Leadership;
 use crate::queue::Turn;
 use crate::telemetry::chain;
 use crate::world::{Key, Snapshot, Watch};
 
-/// Works until the stop; what is being done then is finished.
+/// Works until the stop, while this replica leads; what is being done at the stop is finished, what is being done when the lease
+/// is lost is abandoned.
 pub(crate) async fn work(
     context: Arc<Context>,
+    leadership: Leadership,
     workers: u16,
     stop: CancellationToken,
 ) -> Result<(), Infallible> {
     let mut tasks = JoinSet::new();
     for _ in 0..workers {
-        let (context, stop) = (context.clone(), stop.clone());
+        let (context, mut leadership, stop) = (context.clone(), leadership.clone(), stop.clone());
         tasks.spawn(async move {
-            while let Some(key) = stop.run_until_cancelled(context.queue.next()).await {
-                let turn = reconcile(&context, &key).await;
+            while stop.run_until_cancelled(leadership.gained()).await.is_some() {
+                let Some(key) = stop.run_until_cancelled(context.queue.next()).await else {
+                    break;
+                };
+                let turn = if leadership.holds() {
+                    tokio::select! {
+                        turn = reconcile(&context, &key) => turn,
+                        () = leadership.lost() => Turn::Failed,
+                    }
+                } else {
+                    Turn::Failed
+                };
                 context.queue.end(&key, turn);
             }
         });
