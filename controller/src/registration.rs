@@ -168,11 +168,7 @@ impl Registrar {
             };
             failed = match written.await {
                 Ok(()) => {
-                    self.context.registered.send_if_modified(|now| {
-                        let changed = *now != wanted.kinds;
-                        now.clone_from(&wanted.kinds);
-                        changed
-                    });
+                    self.publish(wanted.kinds);
                     false
                 }
                 Err(error) => {
@@ -181,6 +177,14 @@ impl Registrar {
                     true
                 }
             };
+        }
+    }
+
+    /// Says which kinds are registered, and looks again at the Rollouts of new ones.
+    fn publish(&self, kinds: Vec<GroupKind>) {
+        let before = self.context.registered.send_replace(kinds.clone());
+        for kind in kinds.iter().filter(|kind| !before.contains(kind)) {
+            self.context.look_at(self.context.world.outdate(kind));
         }
     }
 

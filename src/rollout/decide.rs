@@ -402,6 +402,9 @@ fn at_rest(draft: &mut Draft<'_>, observed: &Observed<'_>, p: &Present<'_>, plan
             message,
             retry,
         } => {
+            // A mark on a workload that cannot be held could make its owner's next update fail.
+            let unmark = p.adapter.release(p.view, Freedom::Free);
+            draft.edit(p.workload, EditKind::Release, unmark);
             not_governed(draft, reason, message);
             return retry_guard(draft, *retry);
         }
@@ -430,7 +433,9 @@ fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
             format!("{} is guarded and at rest", p.workload)
         };
         draft.say(phase::HEALTHY, message);
-        if ended && holds(&draft.status.conditions, condition::PROGRESSING) {
+        if ended {
+            // The release was handed back, and we ended before we could say so.
+            draft.act(Action::Disown(p.workload.clone()));
             end_conditions(draft);
         }
     }

@@ -99,7 +99,9 @@ impl<'a> Draft<'a> {
         (self.status.current_step_index, self.status.current_step_state) = (index, state);
         self.derive_conditions();
         self.announce();
-        let changed = significant(&self.status, self.before) != *self.before;
+        // What is being proven is told once it is known.
+        let proving = self.actions.contains(&Action::Guard);
+        let changed = !proving && significant(&self.status, self.before) != *self.before;
         Decision {
             actions: self.actions,
             status: changed.then_some(self.status),

@@ -22,8 +22,10 @@ use crate::context::{Context, dry_run_params, patch_params};
 use crate::triggers::put_object;
 use crate::world::{Key, Place, Snapshot};
 
-/// How long a fresh registration may take to become active on the API server.
-const ACTIVE_WITHIN: Duration = Duration::from_secs(3);
+/// How long a fresh registration may take to be written; a worker waits so long.
+const REGISTERED_WITHIN: Duration = Duration::from_millis(500);
+/// How long it may then take to become active on the API server.
+const ACTIVE_WITHIN: Duration = Duration::from_secs(1);
 /// Pause between two looks whether it is.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// When a workload that could not be guarded is tried again although nothing changed.
@@ -100,11 +102,13 @@ async fn prove(context: &Context, key: &Key, snapshot: &Snapshot, workload: &Wor
         put_object(context, &place, object);
         return Ok(());
     }
-    record::record(context, rollout, &subject.template).await?;
     can_be_held(&api, &subject, workload).await?;
     let marked = match subject.view.guard() {
         Some(guard) if guard.rollout == key.name => object,
-        _ => mark(&api, &subject, key, &object).await?,
+        _ => {
+            record::record(context, rollout, &subject.template).await?;
+            mark(&api, &subject, key, &object).await?
+        }
     };
     let subject = Subject::read(adapter, &marked)?;
     put_object(context, &place, marked);
@@ -150,7 +154,7 @@ impl Subject {
 async fn registered(context: &Context, workload: &Workload) -> Result<(), Stop> {
     let mut kinds = context.registered.subscribe();
     let registered = kinds.wait_for(|kinds| kinds.contains(&workload.kind));
-    match timeout(ACTIVE_WITHIN, registered).await {
+    match timeout(REGISTERED_WITHIN, registered).await {
         Ok(_) => Ok(()),
         Err(_) => Err(Stop::Refused(Refusal::new(
             "NotRegistered",
