@@ -12,6 +12,8 @@ use kube::{Client, Resource as _};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::telemetry::chain;
+
 /// How many events may wait; more are dropped, since they only tell.
 pub(crate) const BACKLOG: usize = 1024;
 
@@ -52,7 +54,7 @@ pub(crate) async fn publish(
         };
         if let Err(error) = recorder.publish(&kube_event, &about).await {
             tracing::debug!(
-                error = &error as &dyn std::error::Error,
+                error = %chain(&error),
                 "An event was not published."
             );
         }

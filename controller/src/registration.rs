@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::certs::CertState;
 use crate::context::Context;
 use crate::lease::Leadership;
+use crate::telemetry::chain;
 use crate::webhook::{MUTATE, VALIDATE};
 
 /// How long the API server waits for a verdict, in seconds.
@@ -172,8 +173,7 @@ impl Registrar {
                     false
                 }
                 Err(error) => {
-                    let error = &error as &dyn std::error::Error;
-                    tracing::warn!(error, "The webhook configurations cannot be written.");
+                    tracing::warn!(error = %chain(&error), "The webhook configurations cannot be written.");
                     true
                 }
             };
@@ -333,7 +333,7 @@ fn changes<K: Resource<DynamicType = ()>>(client: &Client) -> impl futures::Stre
             Ok(watcher::Event::Delete(_)) => Some(Value::Null),
             Err(error) => {
                 tracing::warn!(
-                    error = &error as &dyn std::error::Error,
+                    error = %chain(&error),
                     "A webhook configuration cannot be watched."
                 );
                 None

@@ -19,6 +19,7 @@ use kube::runtime::wait::{await_condition, conditions};
 use kube::{Client, Resource, ResourceExt as _};
 
 use crate::context::patch_params;
+use crate::telemetry::chain;
 
 /// How long the Deployment's deletion is waited for.
 const GONE_WITHIN: Duration = Duration::from_secs(60);
@@ -181,13 +182,13 @@ async fn release(
                     Ok(Some(now)) if now.annotations().contains_key(names::GUARDED_BY) => object = now,
                     Ok(_) => return true,
                     Err(error) => {
-                        tracing::error!(namespace, %kind, name, error = &error as &dyn std::error::Error, "Not released.");
+                        tracing::error!(namespace, %kind, name, error = %chain(&error), "Not released.");
                         return false;
                     }
                 }
             }
             Err(error) => {
-                tracing::error!(namespace, %kind, name, error = &error as &dyn std::error::Error, "Not released.");
+                tracing::error!(namespace, %kind, name, error = %chain(&error), "Not released.");
                 return false;
             }
         }

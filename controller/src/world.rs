@@ -362,6 +362,11 @@ impl World {
         change(&mut self.lock().pods)
     }
 
+    /// Whether an object with this UID is in the stores.
+    pub(crate) fn is_workload(&self, uid: &str) -> bool {
+        self.lock().by_uid.contains_key(uid)
+    }
+
     /// The Rollouts concerned by a change of pods with this owner.
     pub(crate) fn concerned_by_owner(&self, owner: &str) -> Vec<Key> {
         let inner = self.lock();

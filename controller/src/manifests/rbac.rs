@@ -64,6 +64,7 @@ fn base_role() -> Value {
         { "apiGroups": [names::GROUP], "resources": ["rollouts/status"], "verbs": ["get", "patch", "update"] },
         { "apiGroups": [names::GROUP], "resources": ["rollouts/finalizers"], "verbs": ["update"] },
         { "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch", "delete"] },
+        { "apiGroups": ["apps"], "resources": ["replicasets", "statefulsets"], "verbs": ["get"] },
         { "apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"] },
         {
             "apiGroups": ["apps"],

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::watch_config;
 use crate::context::Context;
+use crate::telemetry::chain;
 
 /// Follows CustomResourceDefinitions, metadata only: a new one may be the kind that a Rollout waits for, a changed one may have
 /// gained or lost the partition.
@@ -32,7 +33,7 @@ pub(crate) async fn follow(context: Arc<Context>, stop: CancellationToken) -> Re
             }
             Err(error) => {
                 tracing::warn!(
-                    error = &error as &dyn std::error::Error,
+                    error = %chain(&error),
                     "Definitions cannot be watched."
                 );
             }

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::watch_config;
 use crate::context::Context;
+use crate::telemetry::chain;
 use crate::world::{Place, Watch};
 
 /// How long a kind that is not there is waited for before the server is asked again although no definition changed: kinds of
@@ -180,7 +181,7 @@ async fn watch_kind(context: &Context, kind: &GroupKind, resource: &ApiResource,
                     return;
                 }
                 code => {
-                    tracing::warn!(%kind, error = &error as &dyn std::error::Error, "A kind cannot be watched.");
+                    tracing::warn!(%kind, error = %chain(&error), "A kind cannot be watched.");
                     if code == Some(403) {
                         let watch = Watch::Refused(refusal(kind, resource, &error));
                         context.look_at(context.world.set_watch(kind, watch, None));

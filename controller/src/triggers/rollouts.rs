@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::watch_config;
 use crate::context::Context;
 use crate::gates::Gate;
+use crate::telemetry::chain;
 use crate::world::{Key, key_of};
 
 /// Follows all Rollouts.
@@ -44,7 +45,7 @@ pub(crate) async fn follow(
             }
             Err(error) => {
                 tracing::warn!(
-                    error = &error as &dyn std::error::Error,
+                    error = %chain(&error),
                     "Rollouts cannot be watched."
                 );
                 continue;
