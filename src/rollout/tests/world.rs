@@ -1,0 +1,773 @@
+//! One workload with its operator, its pods, its Rollout and the controller around [`decide`], in memory.
+//!
+//! Every party acts only when a test says so: users write through admission, the operator syncs as a native StatefulSet
+//! controller does, the kubelet makes pods ready, the controller observes, decides and applies, and time passes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::oracle::Oracle;
+use crate::admission::workload::{Write, review};
+use crate::api::v1beta1::{CanaryStatus, Condition, Rollout, RolloutStatus, condition, step_state};
+use crate::names;
+use crate::rollout::{Action, Children, Decision, Observed, Proof, Stray, Target, Wake, Workload, decide};
+use crate::workload::{Adapter, Freedom, GroupKind, Guard, PodView, View, adapter_for};
+
+pub(super) const NAMESPACE: &str = "default";
+pub(super) const APP: &str = "my-app";
+pub(super) const ROLLOUT: &str = "my-app-rollout";
+
+/// A pod; its place in [`Pods`] is its ordinal.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Pod {
+    pub(super) revision: String,
+    pub(super) ready: bool,
+    pub(super) terminating: bool,
+}
+
+pub(super) type Pods = BTreeMap<u32, Pod>;
+
+/// What an operator reports.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Habits {
+    pub(super) observed_generation: bool,
+    pub(super) revisions: bool,
+    pub(super) pod_labels: bool,
+}
+
+/// What the controller's stores hold at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Seen {
+    pub(super) rollout: Option<Rollout>,
+    pub(super) workload: Option<Value>,
+    pub(super) pods: Pods,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct World {
+    pub(super) now: Timestamp,
+    pub(super) workload: Option<Value>,
+    pub(super) rollout: Option<Rollout>,
+    pub(super) pods: Pods,
+    pub(super) habits: Habits,
+    /// Admission answers.
+    pub(super) webhook: bool,
+    /// Images whose pods never become ready.
+    pub(super) broken: BTreeSet<String>,
+    /// An older Rollout for the same workload.
+    pub(super) rival: Option<&'static str>,
+    /// The controller's memory: the proof, and whether its pod watch is filled.
+    pub(super) proof: Proof,
+    watching: bool,
+    clock: u64,
+    /// Every partition that was written, `None` for none.
+    pub(super) partitions: Vec<Option<i64>>,
+    /// Every state that a status write brought: phase, step and state of the step.
+    pub(super) states: Vec<String>,
+    /// Reasons of the events.
+    pub(super) events: Vec<&'static str>,
+    pub(super) status_writes: usize,
+    pub(super) oracle: Oracle,
+}
+
+pub(super) fn adapter() -> &'static dyn Adapter {
+    adapter_for(&app().kind).unwrap()
+}
+
+pub(super) fn app() -> Workload {
+    let kind = GroupKind {
+        group: "example.io".to_owned(),
+        kind: "MyStatefulApp".to_owned(),
+    };
+    Workload {
+        kind,
+        name: APP.to_owned(),
+    }
+}
+
+pub(super) fn template(image: &str) -> Value {
+    json!({"metadata": {"labels": {"app": APP}}, "spec": {"containers": [{"name": "main", "image": image}]}})
+}
+
+/// The user's manifest.
+pub(super) fn manifest(replicas: u32, partition: Option<i64>, image: &str) -> Value {
+    let mut manifest = json!({
+        "metadata": {"name": APP, "namespace": NAMESPACE, "labels": {names::WORKLOAD_TYPE: names::TYPE_STATEFULSET}},
+        "spec": {"replicas": replicas, "template": template(image)}
+    });
+    if let Some(partition) = partition {
+        manifest["spec"]["updateStrategy"] = json!({"rollingUpdate": {"partition": partition}});
+    }
+    manifest
+}
+
+pub(super) fn rollout(steps: &Value) -> Rollout {
+    serde_json::from_value(json!({
+        "metadata": {"name": ROLLOUT, "namespace": NAMESPACE, "uid": "r", "generation": 1, "resourceVersion": "1"},
+        "spec": {"workloadRef": {"apiVersion": "example.io/v1", "kind": "MyStatefulApp", "name": APP},
+            "strategy": {"canary": {"steps": steps}}}
+    }))
+    .unwrap()
+}
+
+/// The steps of the walk.
+pub(super) fn steps() -> Value {
+    json!([
+        {"replicas": 1, "pause": {}},
+        {"replicas": "50%", "pause": {"duration": 300}},
+        {"replicas": "100%"}
+    ])
+}
+
+/// The operator's name for a template: what it counts is the image alone.
+pub(super) fn revision(template: &Value) -> String {
+    let image = template["spec"]["containers"][0]["image"].as_str().unwrap();
+    format!("{APP}-{image}")
+}
+
+impl World {
+    /// A workload at rest on `v1`, without a Rollout.
+    pub(super) fn new(replicas: u32, partition: Option<i64>) -> Self {
+        let mut world = Self {
+            now: "2026-01-01T00:00:00Z".parse().unwrap(),
+            workload: None,
+            rollout: None,
+            pods: Pods::new(),
+            habits: Habits {
+                observed_generation: true,
+                revisions: true,
+                pod_labels: true,
+            },
+            webhook: true,
+            broken: BTreeSet::new(),
+            rival: None,
+            proof: Proof::Unknown,
+            watching: false,
+            clock: 0,
+            partitions: Vec::new(),
+            states: Vec::new(),
+            events: Vec::new(),
+            status_writes: 0,
+            oracle: Oracle::default(),
+        };
+        world.create(manifest(replicas, partition, "v1"));
+        world.settle();
+        world
+    }
+
+    /// The same with a Rollout that guards it.
+    pub(super) fn guarded(replicas: u32, partition: Option<i64>, steps: &Value) -> Self {
+        let mut world = Self::new(replicas, partition);
+        world.rollout = Some(rollout(steps));
+        world.settle();
+        world.forget_logs();
+        world
+    }
+
+    pub(super) fn forget_logs(&mut self) {
+        (self.partitions, self.states, self.events) = (Vec::new(), Vec::new(), Vec::new());
+        self.status_writes = 0;
+    }
+
+    fn tick(&mut self) -> String {
+        self.clock += 1;
+        self.clock.to_string()
+    }
+
+    // ---- what tests read ----
+
+    pub(super) fn object(&self) -> &Value {
+        self.workload.as_ref().expect("a workload")
+    }
+
+    pub(super) fn view(&self) -> View {
+        adapter().view(self.object()).unwrap()
+    }
+
+    pub(super) fn partition(&self) -> Option<i64> {
+        self.view().partition
+    }
+
+    pub(super) fn status(&self) -> RolloutStatus {
+        self.rollout
+            .as_ref()
+            .and_then(|rollout| rollout.status.clone())
+            .unwrap_or_default()
+    }
+
+    pub(super) fn canary(&self) -> CanaryStatus {
+        self.status().canary_status.unwrap_or_default()
+    }
+
+    /// Phase, step and state, in short.
+    pub(super) fn at(&self) -> String {
+        brief(&self.status())
+    }
+
+    pub(super) fn condition(&self, type_: &str) -> Option<Condition> {
+        condition::get(&self.status().conditions, type_).cloned()
+    }
+
+    /// Status and reason of a condition.
+    pub(super) fn says(&self, type_: &str) -> (String, String) {
+        self.condition(type_)
+            .map(|c| (c.status, c.reason))
+            .unwrap_or_default()
+    }
+
+    /// Ordinals of the pods that run an image.
+    pub(super) fn on(&self, image: &str) -> Vec<u32> {
+        let revision = format!("{APP}-{image}");
+        let runs = |pod: &Pod| pod.revision == revision && !pod.terminating;
+        self.pods
+            .iter()
+            .filter(|(_, pod)| runs(pod))
+            .map(|(ordinal, _)| *ordinal)
+            .collect()
+    }
+
+    pub(super) fn marks(&self) -> Vec<String> {
+        let annotations = self.object()["metadata"]["annotations"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        annotations
+            .into_iter()
+            .map(|(name, _)| name)
+            .filter(|name| name.contains("kruise"))
+            .collect()
+    }
+
+    // ---- users ----
+
+    pub(super) fn create(&mut self, mut object: Value) {
+        let uid = format!("w{}", self.tick());
+        object["metadata"]["uid"] = json!(uid);
+        object["metadata"]["generation"] = json!(1);
+        object["metadata"]["creationTimestamp"] = json!(self.now.to_string());
+        object["metadata"]["resourceVersion"] = json!(self.tick());
+        self.oracle = Oracle::default();
+        self.workload = Some(object);
+        self.oracle.asked = Some(self.partition());
+    }
+
+    /// A merge patch by a user.
+    pub(super) fn patch(&mut self, patch: &Value) {
+        let mut new = self.object().clone();
+        json_patch::merge(&mut new, patch);
+        self.write(new);
+    }
+
+    /// A PUT of a manifest by a user: everything that it lacks goes, marks too.
+    pub(super) fn put(&mut self, manifest: Value) {
+        self.write(manifest);
+    }
+
+    pub(super) fn set_image(&mut self, image: &str) {
+        self.patch(&json!({"spec": {"template": template(image)}}));
+    }
+
+    pub(super) fn set_partition(&mut self, partition: Option<i64>) {
+        self.patch(&json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": partition}}}}));
+    }
+
+    pub(super) fn set_replicas(&mut self, replicas: u32) {
+        self.patch(&json!({"spec": {"replicas": replicas}}));
+    }
+
+    /// The scale subresource: admission is not asked.
+    pub(super) fn scale(&mut self, replicas: u32) {
+        self.oracle_scales(replicas);
+        let mut new = self.object().clone();
+        new["spec"]["replicas"] = json!(replicas);
+        self.store(new);
+    }
+
+    fn write(&mut self, mut new: Value) {
+        let old = self.object().clone();
+        for field in [
+            "name",
+            "namespace",
+            "uid",
+            "generation",
+            "creationTimestamp",
+            "resourceVersion",
+        ] {
+            new["metadata"][field] = old["metadata"][field].clone();
+        }
+        if let Some(status) = old.get("status") {
+            new["status"] = status.clone();
+        }
+        let asked = new.clone();
+        let labelled = |object: &Value| object["metadata"]["labels"].get(names::WORKLOAD_TYPE).is_some();
+        if self.webhook && (labelled(&old) || labelled(&new)) {
+            let claimed_by = self.rollout.as_ref().and_then(|rollout| {
+                let claims = !rollout.spec.disabled && rollout.metadata.deletion_timestamp.is_none();
+                claims.then_some(ROLLOUT)
+            });
+            let write = Write {
+                old: &old,
+                new: &new,
+                by_controller: false,
+                claimed_by,
+            };
+            let verdict = review(adapter(), write);
+            json_patch::patch(&mut new, &verdict.patch).unwrap();
+        }
+        self.oracle_sees_a_write(&old, &asked, &new);
+        self.store(new);
+    }
+
+    pub(super) fn delete_pod(&mut self, ordinal: u32) {
+        if let Some(pod) = self.pods.get_mut(&ordinal) {
+            pod.terminating = true;
+        }
+    }
+
+    /// A person approves, as the existing plugin does, but whatever the state is.
+    pub(super) fn approve(&mut self) {
+        let paused = self.canary().current_step_state == step_state::STEP_PAUSED;
+        let status = self.rollout.as_mut().and_then(|rollout| rollout.status.as_mut());
+        let Some(canary) = status.and_then(|status| status.canary_status.as_mut()) else {
+            return;
+        };
+        step_state::STEP_READY.clone_into(&mut canary.current_step_state);
+        if paused {
+            let (template, step) = (canary.template_id.clone(), canary.current_step_index);
+            self.oracle_approves(&template, step);
+        }
+        self.touch_rollout(false);
+    }
+
+    pub(super) fn edit_rollout(&mut self, edit: impl FnOnce(&mut Rollout)) {
+        if let Some(rollout) = &mut self.rollout {
+            edit(rollout);
+            self.oracle.free |= rollout.spec.disabled;
+            self.touch_rollout(true);
+        }
+    }
+
+    fn touch_rollout(&mut self, spec: bool) {
+        let version = self.tick();
+        if let Some(rollout) = &mut self.rollout {
+            rollout.metadata.resource_version = Some(version);
+            rollout.metadata.generation = rollout.metadata.generation.map(|g| g + i64::from(spec));
+        }
+    }
+
+    pub(super) fn lose_status(&mut self) {
+        if let Some(rollout) = &mut self.rollout {
+            rollout.status = None;
+            self.touch_rollout(false);
+        }
+    }
+
+    pub(super) fn delete_rollout(&mut self) {
+        self.oracle.free = true;
+        match &mut self.rollout {
+            Some(rollout)
+                if rollout
+                    .metadata
+                    .finalizers
+                    .as_ref()
+                    .is_some_and(|f| !f.is_empty()) =>
+            {
+                rollout.metadata.deletion_timestamp =
+                    Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.now));
+                self.touch_rollout(true);
+            }
+            _ => self.rollout = None,
+        }
+    }
+
+    pub(super) fn pass(&mut self, seconds: i64) {
+        self.now += SignedDuration::from_secs(seconds);
+        self.oracle_looks();
+    }
+
+    fn store(&mut self, mut new: Value) {
+        let old = self.object();
+        if new == *old {
+            return;
+        }
+        if new["spec"] != old["spec"] {
+            let generation = old["metadata"]["generation"].as_i64().unwrap();
+            new["metadata"]["generation"] = json!(generation + 1);
+        }
+        new["metadata"]["resourceVersion"] = json!(self.tick());
+        let was = self.partition();
+        self.workload = Some(new);
+        if self.partition() != was {
+            self.partitions.push(self.partition());
+        }
+        self.oracle_looks();
+    }
+
+    // ---- operator and kubelet ----
+
+    /// One sync of the operator: creates what is missing, removes what is too much, updates one pod, reports.
+    pub(super) fn operate(&mut self) {
+        let Some(object) = &self.workload else { return };
+        let object = object.clone();
+        let view = self.view();
+        let update = revision(&object["spec"]["template"]);
+        let reported = object["status"]["currentRevision"].as_str();
+        let current = reported.map_or_else(|| self.oracle.current.clone(), |r| Some(r.to_owned()));
+        let mut current = current.unwrap_or_else(|| update.clone());
+        let rolling = view.other_strategy.is_none();
+        let partition = u32::try_from(view.partition_in_force()).unwrap();
+        let (replicas, live) = (view.replicas, |pod: &Pod| !pod.terminating);
+        for ordinal in 0..replicas {
+            if !self.pods.contains_key(&ordinal) {
+                let held_back = rolling && ordinal < partition;
+                let revision = if held_back {
+                    current.clone()
+                } else {
+                    update.clone()
+                };
+                self.pods.insert(
+                    ordinal,
+                    Pod {
+                        revision,
+                        ready: false,
+                        terminating: false,
+                    },
+                );
+                self.oracle_sees_a_pod(ordinal, &update, &current);
+            }
+        }
+        if let Some(condemned) = self
+            .pods
+            .keys()
+            .next_back()
+            .copied()
+            .filter(|last| *last >= replicas)
+        {
+            self.delete_pod(condemned);
+        } else if rolling {
+            let next = self
+                .pods
+                .iter()
+                .rev()
+                .take_while(|(ordinal, _)| **ordinal >= partition);
+            let next = next.map(|(ordinal, pod)| (*ordinal, pod.clone()));
+            let mut next = next.skip_while(|(_, pod)| pod.revision == update && pod.ready && live(pod));
+            if let Some((ordinal, pod)) = next.next() {
+                if pod.revision != update && live(&pod) {
+                    self.delete_pod(ordinal);
+                }
+            }
+        }
+        let count = |picked: &dyn Fn(&Pod) -> bool| self.pods.values().filter(|pod| picked(pod)).count();
+        let updated = count(&|pod| live(pod) && pod.revision == update);
+        let ready = count(&|pod| live(pod) && pod.ready);
+        let all = [updated, ready, self.pods.len()]
+            .iter()
+            .all(|n| *n == replicas as usize);
+        if rolling && all {
+            current.clone_from(&update);
+        }
+        let mut status = json!({"replicas": self.pods.len(), "readyReplicas": ready});
+        if self.habits.observed_generation {
+            status["observedGeneration"] = json!(view.generation);
+        }
+        if self.habits.revisions {
+            status["updatedReplicas"] = json!(updated);
+            status["currentRevision"] = json!(current);
+            status["updateRevision"] = json!(update);
+        }
+        self.oracle.current = Some(current);
+        let mut new = object;
+        new["status"] = status;
+        self.store(new);
+    }
+
+    /// Pods that were asked to go are gone, the others become ready unless they are broken.
+    pub(super) fn kubelet(&mut self) {
+        self.pods.retain(|_, pod| !pod.terminating);
+        for pod in self.pods.values_mut() {
+            pod.ready = !self
+                .broken
+                .iter()
+                .any(|image| pod.revision == format!("{APP}-{image}"));
+        }
+        self.oracle_looks();
+    }
+
+    // ---- controller ----
+
+    pub(super) fn seen(&self) -> Seen {
+        Seen {
+            rollout: self.rollout.clone(),
+            workload: self.workload.clone(),
+            pods: self.pods.clone(),
+        }
+    }
+
+    /// The controller starts anew: its memory is gone.
+    pub(super) fn restart(&mut self) {
+        self.proof = Proof::Unknown;
+        self.watching = false;
+    }
+
+    pub(super) fn decide(&self, seen: &Seen) -> Decision {
+        let name = app();
+        let view = seen.workload.as_ref().map(|object| adapter().view(object));
+        let uid = view
+            .as_ref()
+            .and_then(|view| view.as_ref().ok())
+            .map(|view| view.uid.clone());
+        let pods: Vec<PodView> = seen
+            .pods
+            .iter()
+            .map(|(ordinal, pod)| PodView {
+                name: format!("{APP}-{ordinal}"),
+                owner: uid.clone(),
+                revision: self.habits.pod_labels.then(|| pod.revision.clone()),
+                ready: pod.ready,
+                terminating: pod.terminating,
+                finished: false,
+                reason: None,
+            })
+            .collect();
+        let children = if self.watching {
+            Children::Pods(&pods)
+        } else {
+            Children::Unknown
+        };
+        let target_name = seen
+            .rollout
+            .as_ref()
+            .map(|rollout| rollout.spec.workload_ref.name.clone());
+        let is_target = target_name.as_deref() == Some(APP);
+        let target = match &view {
+            Some(Ok(view)) if is_target => Target::Present {
+                adapter: adapter(),
+                view,
+                children,
+                proof: &self.proof,
+            },
+            Some(Err(error)) if is_target => Target::Malformed(error.clone()),
+            _ => Target::Missing,
+        };
+        let strays = match &view {
+            Some(Ok(view)) if !is_target && view.guard().is_some_and(|guard| guard.rollout == ROLLOUT) => {
+                vec![Stray {
+                    workload: &name,
+                    adapter: adapter(),
+                    view,
+                }]
+            }
+            _ => Vec::new(),
+        };
+        let target_name = target_name.map(|target| Workload {
+            name: target,
+            ..name.clone()
+        });
+        decide(&Observed {
+            rollout: seen.rollout.as_ref(),
+            namespace: NAMESPACE,
+            name: ROLLOUT,
+            workload: target_name.as_ref(),
+            target,
+            strays,
+            rival: self.rival,
+            own_namespace: names::DEFAULT_NAMESPACE,
+            now: self.now,
+        })
+    }
+
+    /// The controller looks and acts.
+    pub(super) fn control(&mut self) {
+        self.control_on(&self.seen(), usize::MAX);
+    }
+
+    /// The controller acts on what it saw, and dies after so many actions.
+    pub(super) fn control_on(&mut self, seen: &Seen, survives: usize) {
+        let decision = self.decide(seen);
+        self.oracle_sees_a_decision(seen, &decision);
+        let held = seen
+            .workload
+            .as_ref()
+            .is_some_and(|o| adapter().view(o).is_ok_and(|v| v.hold().is_some()));
+        self.watching = held;
+        for (done, action) in decision.actions.iter().enumerate() {
+            if done >= survives {
+                return self.restart();
+            }
+            if !self.act(seen, action) {
+                return;
+            }
+        }
+        if decision.actions.len() >= survives {
+            return self.restart();
+        }
+        let version =
+            |rollout: &Option<Rollout>| rollout.as_ref().and_then(|r| r.metadata.resource_version.clone());
+        if let Some(status) = decision
+            .status
+            .filter(|_| version(&self.rollout) == version(&seen.rollout))
+        {
+            let state = brief(&status);
+            if self.states.last() != Some(&state) {
+                self.states.push(state);
+            }
+            self.status_writes += 1;
+            self.oracle_sees_a_status(&status);
+            if let Some(rollout) = &mut self.rollout {
+                rollout.status = Some(status);
+            }
+            self.touch_rollout(false);
+        }
+    }
+
+    /// Carries an action out; false when the race is lost.
+    fn act(&mut self, seen: &Seen, action: &Action) -> bool {
+        match action {
+            Action::Guard => self.guard(seen),
+            Action::Edit { patch, .. } => {
+                let Some(mut new) = self.workload.clone() else {
+                    return false;
+                };
+                if json_patch::patch(&mut new, patch).is_err() {
+                    return false;
+                }
+                self.oracle_sees_an_edit(&new);
+                self.store(new);
+                true
+            }
+            Action::DropFinalizer => {
+                if let Some(rollout) = &mut self.rollout {
+                    rollout.metadata.finalizers = None;
+                    if rollout.metadata.deletion_timestamp.is_some() {
+                        self.rollout = None;
+                    }
+                }
+                self.touch_rollout(false);
+                true
+            }
+            Action::Announce(event) => {
+                self.events.push(event.reason);
+                true
+            }
+            Action::Record | Action::Disown(_) => true,
+        }
+    }
+
+    /// Marks the workload if admission answers.
+    fn guard(&mut self, seen: &Seen) -> bool {
+        let (Some(object), Some(now)) = (&seen.workload, &self.workload) else {
+            return false;
+        };
+        if object["metadata"]["uid"] != now["metadata"]["uid"] || object["spec"] != now["spec"] {
+            return false;
+        }
+        if !self.webhook {
+            let retry = self.now + SignedDuration::from_secs(30);
+            let message = "a template change came back as it was: is the webhook reachable?".to_owned();
+            self.proof = Proof::Refused {
+                reason: "NotHeld",
+                message,
+                retry,
+            };
+            return true;
+        }
+        let view = self.view();
+        let mut new = now.clone();
+        let text = Guard::text(&view.uid, ROLLOUT, &view.template);
+        json_patch::merge(
+            &mut new,
+            &json!({"metadata": {"annotations": {names::GUARDED_BY: text}}}),
+        );
+        if view.guard().is_none() {
+            self.store(new);
+        }
+        self.proof = Proof::Proven;
+        true
+    }
+
+    // ---- all of them together ----
+
+    /// Everybody acts until nothing changes, without time passing. Then the controller must be silent.
+    pub(super) fn settle(&mut self) {
+        for _ in 0..400 {
+            let before = (self.seen(), self.proof.clone(), self.watching);
+            self.control();
+            self.operate();
+            self.kubelet();
+            if (self.seen(), self.proof.clone(), self.watching) == before {
+                return self.check();
+            }
+        }
+        panic!(
+            "the world does not settle: {} {:?} {:?}",
+            self.at(),
+            self.object(),
+            self.pods
+        );
+    }
+
+    /// The controller wants nothing of a world that is settled, and nothing has escaped.
+    pub(super) fn check(&self) {
+        let decision = self.decide(&self.seen());
+        let quiet = decision.actions.is_empty() && decision.status.is_none();
+        assert!(quiet, "not silent: {:?}\n{:?}", decision.actions, decision.status);
+        assert_eq!(self.oracle.breaches, Vec::<String>::new());
+    }
+
+    /// People approve and time passes until the Rollout is Healthy.
+    pub(super) fn finish(&mut self) {
+        for _ in 0..30 {
+            self.settle();
+            if self.status().phase == "Healthy" {
+                return;
+            }
+            if let Wake::At(at) = self.decide(&self.seen()).wake {
+                self.now = self.now.max(at);
+            } else {
+                self.approve();
+            }
+            self.oracle_looks();
+        }
+        panic!(
+            "no end: {} {:?} {:?}\n{:?}",
+            self.at(),
+            self.object(),
+            self.pods,
+            self.status()
+        );
+    }
+
+    /// What must hold at the end: Healthy, no release marks, every pod on the image, this partition.
+    pub(super) fn assert_done(&self, image: &str, partition: Option<i64>) {
+        assert_eq!(self.status().phase, "Healthy", "{}", self.status().message);
+        assert_eq!(self.canary().current_step_state, step_state::COMPLETED);
+        assert_eq!(self.marks(), [names::GUARDED_BY]);
+        assert_eq!(
+            self.view().guard().unwrap().stable.as_ref(),
+            Some(&self.view().template)
+        );
+        assert_eq!(self.partition(), partition);
+        assert_eq!(
+            self.on(image).len(),
+            self.view().replicas as usize,
+            "{:?}",
+            self.pods
+        );
+    }
+
+    /// Releases everything at once, for tests of the adapter's marks.
+    pub(super) fn free_edit_is_empty(&self) -> bool {
+        adapter().release(&self.view(), Freedom::Free).is_empty()
+    }
+}
+
+fn brief(status: &RolloutStatus) -> String {
+    let phase = &status.phase;
+    format!(
+        "{phase} {}/{}",
+        status.current_step_index, status.current_step_state
+    )
+}
