@@ -9,7 +9,6 @@ use super::world::{Seen, World, adapter, revision};
 use crate::api::v1beta1::{CanaryStrategy, RolloutStatus};
 use crate::plan::{Pause, Plan};
 use crate::rollout::{Action, Decision};
-use crate::workload::{Likeness, TemplateId};
 
 /// How far a release may be.
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +24,8 @@ pub(super) struct Oracle {
     pub(super) free: bool,
     /// The template in the workload was held when it was written.
     held: bool,
-    /// The template that everything runs and that needs no steps.
-    stable: Option<TemplateId>,
+    /// The operator's revision of the template that everything runs and that needs no steps.
+    stable: Option<String>,
     /// The operator's current revision, for operators that do not report it.
     pub(super) current: Option<String>,
     /// The partition that people asked for last; outer `None`: unknown.
@@ -51,11 +50,7 @@ impl World {
     /// Pods that may run the update template now; `None`: any number.
     fn limit(&self) -> Option<u32> {
         let template = self.view().template;
-        let stable = self
-            .oracle
-            .stable
-            .as_ref()
-            .is_some_and(|s| s.likeness(&template) != Likeness::Different);
+        let stable = self.oracle.stable == Some(revision(&self.object()["spec"]["template"]));
         if self.oracle.free || !self.oracle.held || stable {
             return None;
         }
@@ -118,6 +113,7 @@ impl World {
 
     pub(super) fn oracle_sees_a_write(&mut self, old: &Value, asked: &Value, stored: &Value) {
         let read = |object: &Value| adapter().view(object).unwrap();
+        let was = revision(&old["spec"]["template"]);
         let (old, asked, stored) = (read(old), read(asked), read(stored));
         let echo = asked
             .marks
@@ -131,7 +127,7 @@ impl World {
             self.oracle.held = stored.hold().is_some();
             if self.oracle.held {
                 if old.hold().is_none() {
-                    self.oracle.stable = old.guard().and_then(|g| g.stable.clone()).or(Some(old.template));
+                    self.oracle.stable = Some(was);
                 }
                 self.oracle.free = false;
                 self.oracle.exempt.clear();
