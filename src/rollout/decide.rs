@@ -447,13 +447,13 @@ fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
         settled(canary, plan.len());
     }
     canary.template_id = p.view.template.to_string();
-    if p.view.observed() == Some(true) {
-        if let Some(revision) = &p.view.reported.update_revision {
-            canary.canary_revision.clone_from(revision);
-            canary.stable_revision.clone_from(revision);
-            canary.pod_template_hash.clone_from(revision);
-            canary.observed_rollout_id.clone_from(revision);
-        }
+    if p.view.observed() == Some(true)
+        && let Some(revision) = &p.view.reported.update_revision
+    {
+        canary.canary_revision.clone_from(revision);
+        canary.stable_revision.clone_from(revision);
+        canary.pod_template_hash.clone_from(revision);
+        canary.observed_rollout_id.clone_from(revision);
     }
     canary.observed_workload_generation = p.view.generation;
 }

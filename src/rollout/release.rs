@@ -169,12 +169,12 @@ pub(super) fn end(draft: &mut Draft<'_>, release: &Release<'_>, message: &str, r
 }
 
 pub(super) fn record_revision(canary: &mut CanaryStatus, view: &View, children: Children<'_>) {
-    if view.observed() != Some(false) {
-        if let Some(revision) = &view.reported.update_revision {
-            canary.canary_revision.clone_from(revision);
-            canary.pod_template_hash.clone_from(revision);
-            canary.observed_rollout_id.clone_from(revision);
-        }
+    if view.observed() != Some(false)
+        && let Some(revision) = &view.reported.update_revision
+    {
+        canary.canary_revision.clone_from(revision);
+        canary.pod_template_hash.clone_from(revision);
+        canary.observed_rollout_id.clone_from(revision);
     }
     let counted = updated(view, children).unwrap_or_default();
     canary.canary_replicas = i32::try_from(counted.pods).unwrap_or(i32::MAX);

@@ -156,10 +156,10 @@ impl<'a> Draft<'a> {
             say(warning, if warning { bad } else { good }, &is.message);
         }
         let (was, is) = (State::of(before), State::of(after));
-        if was != is {
-            if let Some(reason) = is.reason_after(&was) {
-                say(false, reason, &after.message);
-            }
+        if was != is
+            && let Some(reason) = is.reason_after(&was)
+        {
+            say(false, reason, &after.message);
         }
         self.actions.extend(events.into_iter().map(Action::Announce));
     }

@@ -6,6 +6,7 @@ mod control;
 mod lifecycle;
 mod memory;
 mod oracle;
+mod properties;
 mod rollback;
 mod scale;
 mod walk;

@@ -18,21 +18,18 @@ impl World {
         let partition = u32::try_from(view.partition_in_force()).unwrap();
         let (replicas, live) = (view.replicas, |pod: &Pod| !pod.terminating);
         for ordinal in 0..replicas {
-            if !self.pods.contains_key(&ordinal) {
+            if let std::collections::btree_map::Entry::Vacant(e) = self.pods.entry(ordinal) {
                 let held_back = rolling && ordinal < partition;
                 let revision = if held_back {
                     current.clone()
                 } else {
                     update.clone()
                 };
-                self.pods.insert(
-                    ordinal,
-                    Pod {
-                        revision,
-                        ready: false,
-                        terminating: false,
-                    },
-                );
+                e.insert(Pod {
+                    revision,
+                    ready: false,
+                    terminating: false,
+                });
                 self.oracle_sees_a_pod(ordinal, &update, &current);
             }
         }
@@ -52,10 +49,11 @@ impl World {
                 .take_while(|(ordinal, _)| **ordinal >= partition);
             let next = next.map(|(ordinal, pod)| (*ordinal, pod.clone()));
             let mut next = next.skip_while(|(_, pod)| pod.revision == update && pod.ready && live(pod));
-            if let Some((ordinal, pod)) = next.next() {
-                if pod.revision != update && live(&pod) {
-                    self.delete_pod(ordinal);
-                }
+            if let Some((ordinal, pod)) = next.next()
+                && pod.revision != update
+                && live(&pod)
+            {
+                self.delete_pod(ordinal);
             }
         }
         let count = |picked: &dyn Fn(&Pod) -> bool| self.pods.values().filter(|pod| picked(pod)).count();

@@ -159,7 +159,8 @@ impl World {
         if !new || update == current || self.oracle.exempt.contains(&ordinal) {
             return;
         }
-        let running = self.pods.iter().filter(runs).count() as u32;
+        let replicas = self.view().replicas;
+        let running = self.pods.range(..replicas).filter(runs).count() as u32;
         if let Some(limit) = self.limit().filter(|limit| running > *limit) {
             let at = self.at();
             self.oracle

@@ -45,7 +45,7 @@ pub(super) struct Seen {
     pub(super) pods: Pods,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct World {
     pub(super) now: Timestamp,
     pub(super) workload: Option<Value>,
@@ -412,4 +412,17 @@ pub(super) fn brief(status: &RolloutStatus) -> String {
         "{phase} {}/{}",
         status.current_step_index, status.current_step_state
     )
+}
+
+/// What a failed property shows: the plan and the workload.
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let steps = self
+            .rollout
+            .as_ref()
+            .and_then(|rollout| rollout.spec.strategy.canary.as_ref());
+        let steps = steps.map(|canary| json!(canary.steps).to_string());
+        let spec = self.workload.as_ref().map(|object| object["spec"].to_string());
+        write!(f, "{} {steps:?} {spec:?} {:?}", self.at(), self.pods)
+    }
 }
