@@ -424,11 +424,16 @@ fn unfinished(view: &View) -> bool {
 }
 
 fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
-    let was = draft.before().phase.clone();
-    let ended = was == phase::PROGRESSING;
-    if was != phase::HEALTHY {
+    let before = draft.before();
+    if before.phase != phase::HEALTHY {
+        // The end of a release that the status has not told of; another template was released elsewhere, or by other hands.
+        let ended = before.phase == phase::PROGRESSING
+            && before
+                .canary_status
+                .as_ref()
+                .is_some_and(|canary| canary.template_id == p.view.template.to_string());
         let message = if ended {
-            end_message(draft.before())
+            end_message(before)
         } else {
             format!("{} is guarded and at rest", p.workload)
         };
@@ -436,7 +441,11 @@ fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
         if ended {
             // The release was handed back, and we ended before we could say so.
             draft.act(Action::Disown(p.workload.clone()));
-            end_conditions(draft);
+        }
+        match holds(&draft.status.conditions, condition::PROGRESSING) {
+            true if ended => end_conditions(draft),
+            true => super::status::progressing(draft, reason::COMPLETED),
+            false => {}
         }
     }
     operator_speaks(draft, p);
@@ -493,7 +502,7 @@ pub(super) fn operator_speaks(draft: &mut Draft<'_>, p: &Present<'_>) {
         return draft.drop_condition(condition::STALLED);
     }
     let silent = reported.replicas.is_none() && reported.ready_replicas.is_none();
-    match p.view.created.map(|created| created + GRACE) {
+    match p.view.created.and_then(|created| created.checked_add(GRACE).ok()) {
         Some(until) if silent && until > draft.now => {
             draft.wake_at(until);
             draft.drop_condition(condition::STALLED);

@@ -18,6 +18,8 @@
 
 mod back;
 mod decide;
+mod forward;
+mod grant;
 mod observed;
 mod release;
 mod status;

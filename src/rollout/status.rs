@@ -93,6 +93,10 @@ impl<'a> Draft<'a> {
     /// Ends the draft: mirrors, the conditions that follow from the phase, events, and whether anything is worth a write.
     pub(super) fn finish(mut self) -> Decision {
         let (index, state) = match &self.status.canary_status {
+            // An approval that has not been acted on: that it was written over a pause must not be forgotten.
+            Some(canary) if canary.current_step_state == step_state::STEP_READY => {
+                (canary.current_step_index, self.before.current_step_state.clone())
+            }
             Some(canary) => (canary.current_step_index, canary.current_step_state.clone()),
             None => (0, String::new()),
         };
