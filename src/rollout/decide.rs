@@ -45,7 +45,7 @@ pub(super) struct Present<'a> {
 }
 
 fn govern(observed: &Observed<'_>, rollout: &Rollout) -> Decision {
-    let mut draft = Draft::new(observed, rollout);
+    let mut draft = Draft::new(rollout, observed.now);
     if matches!(observed.target, Target::Pending) {
         return Decision {
             actions: Vec::new(),
@@ -154,12 +154,28 @@ fn refusal(observed: &Observed<'_>, rollout: &Rollout) -> Option<String> {
     }
 }
 
-/// No object to govern.
+/// No object to govern, or none that can be read.
 fn absent(draft: &mut Draft<'_>, observed: &Observed<'_>) {
     let named = observed
         .workload
         .map_or_else(|| "the workload".to_owned(), ToString::to_string);
-    let namespace = observed.namespace;
+    let message = match &observed.target {
+        Target::NoKind => format!("the server has no kind {}: install its CRD", kind_of(observed)),
+        Target::Unreadable(answer) => {
+            let message = format!("{named} cannot be read: {answer}");
+            return unreadable(draft, why::UNREADABLE, message);
+        }
+        Target::Malformed(error) => {
+            let message = format!("{named}: {error}: correct the field");
+            return unreadable(draft, why::MALFORMED, message);
+        }
+        Target::Present { .. } => format!("{named} is being deleted"),
+        _ => format!(
+            "{named} is not in namespace {}: waiting for it",
+            observed.namespace
+        ),
+    };
+    // What was known of it is void: another object of this name would be another workload.
     draft.status.canary_status = None;
     for type_ in [
         condition::GUARDED,
@@ -169,28 +185,20 @@ fn absent(draft: &mut Draft<'_>, observed: &Observed<'_>) {
     ] {
         draft.drop_condition(type_);
     }
-    match &observed.target {
-        Target::NoKind => {
-            let message = format!("the server has no kind {}: install its CRD", kind_of(observed));
-            draft.stalled(why::NO_KIND, &message);
-            draft.say(phase::INITIAL, message);
-        }
-        Target::Unreadable(answer) => {
-            let message = format!("{named} cannot be read: {answer}");
-            draft.stalled(why::UNREADABLE, &message);
-            draft.say(phase::INITIAL, message);
-        }
-        Target::Malformed(error) => {
-            let message = format!("{named}: {error}: correct the field");
-            draft.stalled(why::MALFORMED, &message);
-            draft.say(phase::INITIAL, message);
-        }
-        Target::Present { .. } => draft.say(phase::INITIAL, format!("{named} is being deleted")),
-        _ => draft.say(
-            phase::INITIAL,
-            format!("{named} is not in namespace {namespace}: waiting for it"),
-        ),
+    if matches!(observed.target, Target::NoKind) {
+        draft.stalled(why::NO_KIND, &message);
     }
+    draft.say(phase::INITIAL, message);
+}
+
+/// The workload is there, or may be, but cannot be read: nothing is done to it, and nothing that is known of it is forgotten.
+fn unreadable(draft: &mut Draft<'_>, reason: &str, message: String) {
+    draft.stalled(reason, &message);
+    let phase = match draft.before().phase.as_str() {
+        "" => phase::INITIAL,
+        present => present,
+    };
+    draft.say(phase, message);
 }
 
 fn kind_of(observed: &Observed<'_>) -> String {
