@@ -57,7 +57,7 @@ impl Story {
     /// A part of the output of a command, or of a file.
     pub(crate) fn quote(&mut self, text: &str) {
         for line in text.lines() {
-            self.line(&format!("      {DIM}|{DIM:#} {line}").trim_end().to_owned());
+            self.line(format!("      {DIM}|{DIM:#} {line}").trim_end());
         }
     }
 
