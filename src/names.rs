@@ -17,6 +17,10 @@ pub const PLUGIN_FIELD_MANAGER: &str = "kubectl-kruise";
 pub const CONTROLLER: &str = "kruise-rollout-controller";
 /// Namespace that the controller is installed into unless told otherwise.
 pub const DEFAULT_NAMESPACE: &str = "kruise-rollout";
+/// Suffix of the names of our entries in the mutating webhook configuration, after plural and group.
+pub const HOLD_WEBHOOK: &str = "hold.rollouts.kruise.io";
+/// Name of our entry in the validating webhook configuration.
+pub const REVIEW_WEBHOOK: &str = "review.rollouts.kruise.io";
 /// Name of the mutating and of the validating webhook configuration.
 pub const WEBHOOK_CONFIGURATION: &str = "kruise-rollout";
 /// Name of the ClusterRole that owns what the controller registers, so that removing the RBAC removes the registrations.
@@ -49,11 +53,13 @@ pub const RELEASE_MARKS: [&str; 3] = [IN_PROGRESSING, GRANTED_PARTITION, ORIGINA
 /// The partition that admission sets: larger than any ordinal, and the value that existing tools look for.
 pub const HOLD_PARTITION: i64 = 32_767;
 
-/// Annotation on the Rollout with the fingerprint of its plan, as existing tools know it.
-pub const PLAN_HASH: &str = "rollouts.kruise.io/hash";
 /// Annotation on a recorded template (a ControllerRevision): the template's id.
 pub const TEMPLATE_ID: &str = "rollouts.kruise.io/template-id";
+/// Annotation that a dry-run adds to a template to see whether the change is held. It is never stored.
+pub const GUARD_PROBE: &str = "rollouts.kruise.io/guard-probe";
 /// Label of pods that carries the revision, set by StatefulSet-like operators.
 pub const CONTROLLER_REVISION_HASH: &str = "controller-revision-hash";
 /// Label of pods that carries the revision, set by ReplicaSet-like operators.
 pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
+/// Label of ClusterRoles whose rules are added to the controller's: how a custom kind is enabled.
+pub const AGGREGATE_TO_CONTROLLER: &str = "rollouts.kruise.io/aggregate-to-controller";

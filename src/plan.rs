@@ -70,7 +70,10 @@ impl Plan {
             let exposure = scaled(amount, replicas).max(before);
             let pause = match step.pause.duration {
                 None => Pause::Manual,
-                Some(seconds) => u32::try_from(seconds).ok().filter(|s| *s > 0).map_or(Pause::None, Pause::Seconds),
+                Some(seconds) => u32::try_from(seconds)
+                    .ok()
+                    .filter(|s| *s > 0)
+                    .map_or(Pause::None, Pause::Seconds),
             };
             steps.push(Step { exposure, pause });
         }
@@ -78,13 +81,22 @@ impl Plan {
         if last.exposure == replicas {
             last.pause = Pause::None;
         } else {
-            steps.push(Step { exposure: replicas, pause: Pause::None });
+            steps.push(Step {
+                exposure: replicas,
+                pause: Pause::None,
+            });
         }
         let tolerance = match &strategy.failure_threshold {
             None => None,
-            Some(amount) => Some(read(amount, || "spec.strategy.canary.failureThreshold".to_owned())?),
+            Some(amount) => Some(read(amount, || {
+                "spec.strategy.canary.failureThreshold".to_owned()
+            })?),
         };
-        Ok(Self { steps, replicas, tolerance })
+        Ok(Self {
+            steps,
+            replicas,
+            tolerance,
+        })
     }
 
     /// Number of steps, at least 1.
@@ -122,7 +134,9 @@ impl Plan {
     #[must_use]
     pub fn tolerated(&self, number: usize) -> u32 {
         let exposure = self.step(number).exposure;
-        self.tolerance.map_or(0, |amount| scaled(amount, exposure).min(exposure.saturating_sub(1)))
+        self.tolerance.map_or(0, |amount| {
+            scaled(amount, exposure).min(exposure.saturating_sub(1))
+        })
     }
 
     /// The earliest step that has this partition, or else the last one that exposes no more: where a release stands whose
@@ -144,13 +158,18 @@ pub fn fingerprint(strategy: &CanaryStrategy) -> String {
     use sha2::{Digest, Sha256};
     let mut plan = strategy.clone();
     plan.failure_threshold = None;
-    plan.steps.iter_mut().for_each(|step| step.pause = Default::default());
+    plan.steps
+        .iter_mut()
+        .for_each(|step| step.pause = Default::default());
     let text = serde_json::to_value(&plan).unwrap_or(Value::Null).to_string();
     hex(&Sha256::digest(text.as_bytes()), 64)
 }
 
 fn read(amount: &IntOrPercent, field: impl FnOnce() -> String) -> Result<Amount, PlanError> {
-    amount.amount().map_err(|error| PlanError::Malformed { field: field(), error })
+    amount.amount().map_err(|error| PlanError::Malformed {
+        field: field(),
+        error,
+    })
 }
 
 /// A share of `of` pods: percentages round up, and nothing leaves 0..=`of`.
@@ -195,7 +214,10 @@ mod tests {
         let plan = Plan::new(&strategy(json!([{"replicas": step}])), replicas);
         match plan {
             Ok(plan) => assert_eq!(plan.partition(1), partition),
-            Err(error) => assert!(step == "0.1%" && error.to_string().contains("steps[0].replicas"), "{error}"),
+            Err(error) => assert!(
+                step == "0.1%" && error.to_string().contains("steps[0].replicas"),
+                "{error}"
+            ),
         }
     }
 
@@ -221,13 +243,19 @@ mod tests {
         assert_eq!((plan.len(), plan.step(1).pause), (1, Pause::None));
         let plan = Plan::new(&strategy(json!([{"replicas": 2, "pause": {"duration": 7}}])), 5).unwrap();
         assert_eq!(partitions(&plan), [3, 0]);
-        assert_eq!((plan.step(1).pause, plan.step(2).pause), (Pause::Seconds(7), Pause::None));
+        assert_eq!(
+            (plan.step(1).pause, plan.step(2).pause),
+            (Pause::Seconds(7), Pause::None)
+        );
     }
 
     #[test]
     fn a_lost_status_is_found_again_by_the_partition() {
-        let plan =
-            Plan::new(&strategy(json!([{"replicas": 1}, {"replicas": "50%"}, {"replicas": "100%"}])), 5).unwrap();
+        let plan = Plan::new(
+            &strategy(json!([{"replicas": 1}, {"replicas": "50%"}, {"replicas": "100%"}])),
+            5,
+        )
+        .unwrap();
         for (partition, step) in [(32767, 1), (5, 1), (4, 1), (3, 1), (2, 2), (1, 2), (0, 3)] {
             assert_eq!(plan.step_of_partition(partition), step, "{partition}");
         }

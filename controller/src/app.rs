@@ -7,59 +7,74 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::http::StatusCode;
-use axum::routing::post;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kruise_rollout::names;
+use kube::api::{Api, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio::net::TcpListener;
+use tokio::sync::{Notify, mpsc, watch};
 
 use crate::admin;
-use crate::args::{Connect, Run, Uninstall};
+use crate::args::{Connect, LogFormat, Run, Uninstall};
 use crate::certs::{Keeper, ServedKey, wanted_names};
+use crate::context::Context;
 use crate::gates::Gates;
+use crate::lease::{self, Leadership};
 use crate::metrics::Metrics;
+use crate::queue::Queue;
+use crate::registration::{Endpoint, Registrar};
 use crate::shutdown::{ENDPOINT_PAUSE, GRACE, Signals, Supervisor};
 use crate::telemetry::{self, chain};
 use crate::webhook::serve::{Deadlines, Transport, serve};
+use crate::world::World;
+use crate::{events, reconcile, registration, triggers, webhook};
 
 /// Why the process did not come up.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error("log")]
-    Telemetry(#[from] telemetry::Error),
+    Telemetry(#[from] telemetry::SetupError),
     #[error("kubeconfig")]
     Kubeconfig(#[from] kube::config::KubeconfigError),
     #[error("no way to reach a cluster")]
     Infer(#[from] kube::config::InferConfigError),
     #[error("client")]
     Client(#[source] Box<kube::Error>),
+    #[error("API server")]
+    Api(#[source] Box<kube::Error>),
+    #[error("the API server does not say who we are")]
+    Nobody,
     #[error("cannot {what}")]
     Io {
         what: String,
         #[source]
         source: std::io::Error,
     },
+    #[error("uninstall")]
+    Uninstall(#[from] crate::uninstall::Error),
     #[error("TLS")]
     Tls(#[from] rustls::Error),
 }
 
 /// Runs the controller until a signal or a failure ends it.
 pub(crate) fn run(args: Run) -> ExitCode {
-    let started = telemetry::init(args.log_format)
-        .map_err(Error::from)
-        .and_then(|()| {
-            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-            runtime.map_err(|source| Error::Io {
-                what: "start the runtime".to_owned(),
-                source,
-            })
-        });
+    with_runtime(args.log_format, start(args))
+}
+
+fn with_runtime(format: LogFormat, work: impl Future<Output = Result<u8, Error>>) -> ExitCode {
+    let started = telemetry::init(format).map_err(Error::from).and_then(|()| {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        runtime.map_err(|source| Error::Io {
+            what: "start the runtime".to_owned(),
+            source,
+        })
+    });
     let runtime = match started {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    let code = match runtime.block_on(start(args)) {
+    let code = match runtime.block_on(work) {
         Ok(code) => ExitCode::from(code),
         Err(error) => fail(&error),
     };
@@ -68,10 +83,13 @@ pub(crate) fn run(args: Run) -> ExitCode {
     code
 }
 
-/// Not there yet.
-pub(crate) fn uninstall(args: &Uninstall) -> ExitCode {
-    tracing::error!(namespace = args.connect.namespace, "Uninstall is not wired yet.");
-    ExitCode::FAILURE
+/// Uninstalls the product from the cluster.
+pub(crate) fn uninstall(args: Uninstall) -> ExitCode {
+    with_runtime(LogFormat::Text, async move {
+        let client = connect(&args.connect).await?;
+        crate::uninstall::uninstall(&client, &args.connect.namespace).await?;
+        Ok(0)
+    })
 }
 
 #[allow(clippy::print_stderr, reason = "the log may be what failed")]
@@ -109,28 +127,86 @@ async fn start(args: Run) -> Result<u8, Error> {
     );
 
     let client = connect(&args.connect).await?;
+    let (events, announced) = mpsc::channel(events::BACKLOG);
+    let (watched_kinds, kinds) = watch::channel(Vec::new());
+    let context = Arc::new(Context {
+        username: username(&client).await?,
+        client: client.clone(),
+        namespace: args.connect.namespace.clone(),
+        world: World::default(),
+        queue: Queue::new(),
+        metrics: metrics.clone(),
+        kinds_changed: Notify::new(),
+        releases_changed: Notify::new(),
+        definitions: watch::Sender::new(0),
+        registered: watch::Sender::new(Vec::new()),
+        events,
+    });
+
     let keys = Arc::new(ServedKey::default());
     let host = args.webhook_url.as_ref().map(|url| url.host());
     let want = wanted_names(&args.connect.namespace, host);
     let ready = gates.gate("certificate");
-    let (keeper, _cert_state) = Keeper::new(
-        client,
+    let (keeper, certificates) = Keeper::new(
+        client.clone(),
         &args.connect.namespace,
         want,
         keys.clone(),
-        metrics.clone(),
+        metrics,
         ready,
     );
     supervisor.spawn("certificates", keeper.keep(stop.clone()));
 
-    let not_wired = async || (StatusCode::SERVICE_UNAVAILABLE, "not wired\n");
-    let routes = Router::new()
-        .route("/mutate", post(not_wired))
-        .route("/validate", post(not_wired));
     let webhook = bind(args.webhook_bind).await?;
+    let routes = webhook::router(context.clone());
     supervisor.spawn(
         "webhook",
-        serve(webhook, Transport::tls(keys)?, routes, Deadlines::default(), stop),
+        serve(
+            webhook,
+            Transport::tls(keys)?,
+            routes,
+            Deadlines::default(),
+            stop.clone(),
+        ),
+    );
+
+    let leadership = if args.leader_elect {
+        let (keeper, leadership) = lease::Keeper::new(
+            client.clone(),
+            &args.connect.namespace,
+            identity(),
+            context.metrics.clone(),
+        );
+        supervisor.spawn("lease", keeper.keep(stop.clone()));
+        leadership
+    } else {
+        Leadership::alone()
+    };
+    let before = registration::registered_before(&client).await.map_err(api)?;
+    let endpoint = match &args.webhook_url {
+        Some(url) => Endpoint::Url(url.base().to_owned()),
+        None => Endpoint::Service(args.connect.namespace.clone()),
+    };
+    let registrar = Registrar::new(context.clone(), endpoint, leadership.clone(), kinds, certificates);
+    supervisor.spawn("registration", registrar.keep(stop.clone()));
+    let known = gates.gate("rollouts");
+    supervisor.spawn(
+        "rollouts",
+        triggers::follow_rollouts(context.clone(), known, stop.clone()),
+    );
+    supervisor.spawn(
+        "definitions",
+        triggers::follow_definitions(context.clone(), stop.clone()),
+    );
+    supervisor.spawn(
+        "kinds",
+        triggers::follow_kinds(context.clone(), before, watched_kinds, stop.clone()),
+    );
+    supervisor.spawn("pods", triggers::follow_pods(context.clone(), stop.clone()));
+    supervisor.spawn("events", events::publish(client, announced, stop.clone()));
+    supervisor.spawn(
+        "reconcile",
+        reconcile::work(context, leadership, args.workers, stop),
     );
 
     tracing::info!(
@@ -152,6 +228,33 @@ async fn bind(address: std::net::SocketAddr) -> Result<TcpListener, Error> {
         what: format!("listen on {address}"),
         source,
     })
+}
+
+fn api(error: kube::Error) -> Error {
+    Error::Api(Box::new(error))
+}
+
+/// The user name that the API server knows us by: one half of what exempts our own steps from the hold.
+async fn username(client: &Client) -> Result<String, Error> {
+    let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
+    let review = reviews
+        .create(&PostParams::default(), &SelfSubjectReview::default())
+        .await
+        .map_err(api)?;
+    let user = review.status.and_then(|status| status.user_info);
+    user.and_then(|user| user.username)
+        .filter(|name| !name.is_empty())
+        .ok_or(Error::Nobody)
+}
+
+/// The name of this process in the lease: the pod's name where there is one, and something that no other process has.
+fn identity() -> String {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| names::CONTROLLER.to_owned());
+    format!(
+        "{host}_{}_{}",
+        std::process::id(),
+        jiff::Timestamp::now().as_microsecond()
+    )
 }
 
 /// A client for the cluster that the flags name.

@@ -65,18 +65,8 @@ pub(crate) struct Gate {
 impl Gate {
     /// The condition holds.
     pub(crate) fn open(&self) {
-        self.set(true);
-    }
-
-    /// The condition no longer holds.
-    pub(crate) fn shut(&self) {
-        self.set(false);
-    }
-
-    fn set(&self, open: bool) {
-        let before = self.gates.lock().insert(self.name, open);
-        if before != Some(open) {
-            tracing::debug!(gate = self.name, open, "Gate moved.");
+        if self.gates.lock().insert(self.name, true) != Some(true) {
+            tracing::debug!(gate = self.name, "Gate opened.");
         }
     }
 }
@@ -96,9 +86,6 @@ mod tests {
         assert_eq!(gates.missing(), ["two"]);
         two.open();
         assert!(gates.missing().is_empty());
-        one.shut();
-        assert_eq!(gates.missing(), ["one"]);
-        one.open();
         draining.cancel();
         assert_eq!(gates.missing(), ["draining"]);
     }
@@ -107,9 +94,7 @@ mod tests {
     fn a_name_given_twice_stays_open() {
         let gates = Gates::new(CancellationToken::new());
         gates.gate("one").open();
-        let again = gates.gate("one");
+        gates.gate("one");
         assert!(gates.missing().is_empty());
-        again.shut();
-        assert_eq!(gates.missing(), ["one"]);
     }
 }

@@ -6,14 +6,21 @@ mod admin;
 mod app;
 mod args;
 mod certs;
-#[allow(dead_code, reason = "gates are shut by parts that come later")]
+mod context;
+mod events;
 mod gates;
+mod lease;
 mod manifests;
-#[allow(dead_code, reason = "counted by parts that come later")]
 mod metrics;
+mod queue;
+mod reconcile;
+mod registration;
 mod shutdown;
 mod telemetry;
+mod triggers;
+mod uninstall;
 mod webhook;
+mod world;
 
 use std::process::ExitCode;
 
@@ -25,6 +32,6 @@ fn main() -> ExitCode {
     match Args::parse().command {
         Command::Run(args) => app::run(args),
         Command::Manifests(args) => manifests::print(&args),
-        Command::Uninstall(args) => app::uninstall(&args),
+        Command::Uninstall(args) => app::uninstall(args),
     }
 }

@@ -59,6 +59,9 @@ impl Ends for Signals {
     }
 }
 
+/// What a task leaves: its result, or how it broke off.
+type Joined = Result<(Id, Result<(), String>), JoinError>;
+
 /// How a named task ended.
 #[derive(Debug)]
 struct Ended {
@@ -101,7 +104,7 @@ impl Supervisor {
     }
 
     /// Starts a task that ends only after the drain; an earlier end is a failure of the process.
-    pub(crate) fn spawn<E: Error>(
+    pub(crate) fn spawn<E: Error + 'static>(
         &mut self,
         name: &'static str,
         task: impl Future<Output = Result<(), E>> + Send + 'static,
@@ -129,7 +132,7 @@ impl Supervisor {
                 ended = self.tasks.join_next_with_id() => match self.ended(ended) {
                     None => return code,
                     Some(Ended { name, error: Some(error) }) => {
-                        tracing::error!(task = name, error, "Task failed during shutdown.");
+                        tracing::error!(task = name, %error, "Task failed during shutdown.");
                         code = 1;
                     }
                     Some(Ended { name, error: None }) => tracing::debug!(task = name, "Task ended."),
@@ -153,7 +156,7 @@ impl Supervisor {
             }
             ended = self.tasks.join_next_with_id() => {
                 match self.ended(ended) {
-                    Some(Ended { name, error: Some(error) }) => tracing::error!(task = name, error, "Task failed: shutting down."),
+                    Some(Ended { name, error: Some(error) }) => tracing::error!(task = name, %error, "Task failed: shutting down."),
                     Some(Ended { name, error: None }) => tracing::error!(task = name, "Task ended early: shutting down."),
                     None => tracing::error!("No task to run."),
                 }
@@ -163,7 +166,7 @@ impl Supervisor {
     }
 
     /// Which task ended and how; `None` if there is no task left.
-    fn ended(&mut self, ended: Option<Result<(Id, Result<(), String>), JoinError>>) -> Option<Ended> {
+    fn ended(&mut self, ended: Option<Joined>) -> Option<Ended> {
         let (id, error) = match ended? {
             Ok((id, result)) => (id, result.err()),
             Err(error) => (error.id(), Some(panic_message(error))),

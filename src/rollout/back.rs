@@ -22,7 +22,9 @@ pub(super) struct Updated {
 /// Pods that carry the revision are counted one by one. Where none does, or the operator names no revision, its own counters are
 /// believed: `updatedReplicas`, and readiness only when every pod is ready.
 pub(super) fn updated(view: &View, children: Children<'_>) -> Option<Updated> {
-    let Children::Pods(pods) = children else { return None };
+    let Children::Pods(pods) = children else {
+        return None;
+    };
     if view.observed() == Some(false) {
         return None;
     }
@@ -39,8 +41,14 @@ pub(super) fn updated(view: &View, children: Children<'_>) -> Option<Updated> {
         }),
         _ => {
             let pods = reported.updated_replicas.unwrap_or(0);
-            let all_ready = reported.ready_replicas.is_some_and(|ready| ready >= view.replicas);
-            Some(Updated { pods, ready: if all_ready { pods } else { 0 }, settled })
+            let all_ready = reported
+                .ready_replicas
+                .is_some_and(|ready| ready >= view.replicas);
+            Some(Updated {
+                pods,
+                ready: if all_ready { pods } else { 0 },
+                settled,
+            })
         }
     }
 }
@@ -62,7 +70,9 @@ pub(super) fn complete(view: &View, children: Children<'_>) -> bool {
         Children::Pods(_) => updated(view, children).is_some_and(|updated| updated.pods >= view.replicas),
         Children::Unknown => true,
     };
-    let agreed = reported.updated_replicas.is_none_or(|updated| updated >= view.replicas);
+    let agreed = reported
+        .updated_replicas
+        .is_none_or(|updated| updated >= view.replicas);
     view.observed() != Some(false) && revisions_agree && counted && agreed
 }
 

@@ -16,12 +16,20 @@ use crate::workload::{Adapter, Freedom, Likeness, TypeLabel, View};
 #[must_use]
 pub fn decide(observed: &Observed<'_>) -> Decision {
     let mut decision = match observed.rollout {
-        None => Decision { actions: Vec::new(), status: None, wake: Wake::OnChange },
+        None => Decision {
+            actions: Vec::new(),
+            status: None,
+            wake: Wake::OnChange,
+        },
         Some(rollout) => govern(observed, rollout),
     };
     let strays = observed.strays.iter().flat_map(|stray| {
         let patch = free(stray.adapter, stray.view, Children::Unknown)?;
-        Some(Action::Edit { workload: stray.workload.clone(), kind: patch.0, patch: patch.1.build() })
+        Some(Action::Edit {
+            workload: stray.workload.clone(),
+            kind: patch.0,
+            patch: patch.1.build(),
+        })
     });
     decision.actions.splice(0..0, strays);
     decision
@@ -39,30 +47,74 @@ pub(super) struct Present<'a> {
 fn govern(observed: &Observed<'_>, rollout: &Rollout) -> Decision {
     let mut draft = Draft::new(observed, rollout);
     if matches!(observed.target, Target::Pending) {
-        return Decision { actions: Vec::new(), status: None, wake: Wake::OnChange };
+        return Decision {
+            actions: Vec::new(),
+            status: None,
+            wake: Wake::OnChange,
+        };
     }
-    if rollout.metadata.finalizers.as_ref().is_some_and(|f| f.iter().any(|f| f == names::LEGACY_FINALIZER)) {
+    if rollout
+        .metadata
+        .finalizers
+        .as_ref()
+        .is_some_and(|f| f.iter().any(|f| f == names::LEGACY_FINALIZER))
+    {
         draft.act(Action::DropFinalizer);
     }
     let present = match (&observed.target, observed.workload) {
-        (&Target::Present { adapter, view, children, proof }, Some(workload)) if !view.deleting => {
-            Some(Present { workload, adapter, view, children, proof })
-        }
+        (
+            &Target::Present {
+                adapter,
+                view,
+                children,
+                proof,
+            },
+            Some(workload),
+        ) if !view.deleting => Some(Present {
+            workload,
+            adapter,
+            view,
+            children,
+            proof,
+        }),
         _ => None,
     };
     if let Some(message) = refusal(observed, rollout) {
-        let_go(&mut draft, present.as_ref(), observed.name, phase::DISABLED, &message);
+        let_go(
+            &mut draft,
+            present.as_ref(),
+            observed.name,
+            phase::DISABLED,
+            &message,
+        );
         draft.stalled(why::UNSUPPORTED, &message);
         return draft.finish();
     }
     if rollout.metadata.deletion_timestamp.is_some() {
-        let_go(&mut draft, present.as_ref(), observed.name, phase::TERMINATING, "the Rollout is being deleted");
-        draft.condition(condition::TERMINATING, true, reason::IN_TERMINATING, "the workload is being handed back");
+        let_go(
+            &mut draft,
+            present.as_ref(),
+            observed.name,
+            phase::TERMINATING,
+            "the Rollout is being deleted",
+        );
+        draft.condition(
+            condition::TERMINATING,
+            true,
+            reason::IN_TERMINATING,
+            "the workload is being handed back",
+        );
         return draft.finish();
     }
     if rollout.spec.disabled {
         let message = "spec.disabled is set: updates of the workload are not held";
-        let_go(&mut draft, present.as_ref(), observed.name, phase::DISABLED, message);
+        let_go(
+            &mut draft,
+            present.as_ref(),
+            observed.name,
+            phase::DISABLED,
+            message,
+        );
         return draft.finish();
     }
     match present {
@@ -76,7 +128,9 @@ fn govern(observed: &Observed<'_>, rollout: &Rollout) -> Decision {
 fn refusal(observed: &Observed<'_>, rollout: &Rollout) -> Option<String> {
     let namespace = observed.namespace;
     if namespace == observed.own_namespace || names::EXCLUDED_NAMESPACES.contains(&namespace) {
-        return Some(format!("Rollouts in namespace {namespace} are not carried out: move the workload to another one"));
+        return Some(format!(
+            "Rollouts in namespace {namespace} are not carried out: move the workload to another one"
+        ));
     }
     if matches!(observed.target, Target::Unsupported) {
         let kind = &rollout.spec.workload_ref.kind;
@@ -89,11 +143,12 @@ fn refusal(observed: &Observed<'_>, rollout: &Rollout) -> Option<String> {
         strategy => match &strategy.canary {
             None => Some("spec.strategy.canary is missing: add steps".to_owned()),
             Some(canary) if !canary.traffic_routings.is_empty() => Some(
-                "spec.strategy.canary.trafficRoutings is not supported: remove it, batches work without it".to_owned(),
+                "spec.strategy.canary.trafficRoutings is not supported: remove it, batches work without it"
+                    .to_owned(),
             ),
-            Some(canary) if canary.enable_extra_workload_for_canary => {
-                Some("spec.strategy.canary.enableExtraWorkloadForCanary is not supported: remove it".to_owned())
-            }
+            Some(canary) if canary.enable_extra_workload_for_canary => Some(
+                "spec.strategy.canary.enableExtraWorkloadForCanary is not supported: remove it".to_owned(),
+            ),
             Some(_) => None,
         },
     }
@@ -101,10 +156,17 @@ fn refusal(observed: &Observed<'_>, rollout: &Rollout) -> Option<String> {
 
 /// No object to govern.
 fn absent(draft: &mut Draft<'_>, observed: &Observed<'_>) {
-    let named = observed.workload.map_or_else(|| "the workload".to_owned(), ToString::to_string);
+    let named = observed
+        .workload
+        .map_or_else(|| "the workload".to_owned(), ToString::to_string);
     let namespace = observed.namespace;
     draft.status.canary_status = None;
-    for type_ in [condition::GUARDED, condition::PROGRESSING, condition::SUCCEEDED, condition::STALLED] {
+    for type_ in [
+        condition::GUARDED,
+        condition::PROGRESSING,
+        condition::SUCCEEDED,
+        condition::STALLED,
+    ] {
         draft.drop_condition(type_);
     }
     match &observed.target {
@@ -124,12 +186,17 @@ fn absent(draft: &mut Draft<'_>, observed: &Observed<'_>) {
             draft.say(phase::INITIAL, message);
         }
         Target::Present { .. } => draft.say(phase::INITIAL, format!("{named} is being deleted")),
-        _ => draft.say(phase::INITIAL, format!("{named} is not in namespace {namespace}: waiting for it")),
+        _ => draft.say(
+            phase::INITIAL,
+            format!("{named} is not in namespace {namespace}: waiting for it"),
+        ),
     }
 }
 
 fn kind_of(observed: &Observed<'_>) -> String {
-    observed.workload.map_or_else(String::new, |workload| workload.kind.to_string())
+    observed
+        .workload
+        .map_or_else(String::new, |workload| workload.kind.to_string())
 }
 
 /// Ends governing: opens what is held, hands back the partition, removes the marks.
@@ -154,27 +221,42 @@ fn let_go(draft: &mut Draft<'_>, present: Option<&Present<'_>>, name: &str, end:
             draft.act(Action::Disown(p.workload.clone()));
         }
     }
-    let going = if end == phase::DISABLED { phase::DISABLING } else { end };
+    let going = if end == phase::DISABLED {
+        phase::DISABLING
+    } else {
+        end
+    };
     draft.say(going, format!("{message}; {} is being handed back", p.workload));
 }
 
 fn govern_present(draft: &mut Draft<'_>, observed: &Observed<'_>, rollout: &Rollout, p: &Present<'_>) {
     if let Some(rival) = observed.rival {
-        let message =
-            format!("{} is governed by Rollout {rival}: delete one of the two Rollouts", p.workload);
+        let message = format!(
+            "{} is governed by Rollout {rival}: delete one of the two Rollouts",
+            p.workload
+        );
         draft.say(phase::INITIAL, message.clone());
         draft.condition(condition::GUARDED, false, why::CONFLICT, &message);
         draft.stalled(why::CONFLICT, &message);
         return;
     }
-    let plan = match rollout.spec.strategy.canary.as_ref().map(|canary| Plan::new(canary, p.view.replicas)) {
+    let plan = match rollout
+        .spec
+        .strategy
+        .canary
+        .as_ref()
+        .map(|canary| Plan::new(canary, p.view.replicas))
+    {
         Some(Ok(plan)) => plan,
         Some(Err(error)) => return broken_plan(draft, &error.to_string()),
         None => return broken_plan(draft, "spec.strategy.canary is missing: add steps"),
     };
     match p.view.guard() {
         Some(guard) if guard.rollout != observed.name => {
-            let message = format!("{} still carries the mark of Rollout {}", p.workload, guard.rollout);
+            let message = format!(
+                "{} still carries the mark of Rollout {}",
+                p.workload, guard.rollout
+            );
             draft.say(phase::INITIAL, message);
         }
         Some(_) if p.view.hold().is_some() => {
@@ -182,7 +264,14 @@ fn govern_present(draft: &mut Draft<'_>, observed: &Observed<'_>, rollout: &Roll
             if p.view.label != TypeLabel::Right {
                 restore_label(draft, p);
             }
-            advance(draft, &Release { rollout, present: p, plan: &plan });
+            advance(
+                draft,
+                &Release {
+                    rollout,
+                    present: p,
+                    plan: &plan,
+                },
+            );
         }
         Some(_) => at_rest(draft, observed, p, &plan),
         None => unmarked(draft, observed, p),
@@ -191,7 +280,11 @@ fn govern_present(draft: &mut Draft<'_>, observed: &Observed<'_>, rollout: &Roll
 
 /// The plan cannot be read: nothing more is exposed, and a held workload stays held.
 fn broken_plan(draft: &mut Draft<'_>, message: &str) {
-    let phase = if draft.before().phase == phase::PROGRESSING { phase::PROGRESSING } else { phase::INITIAL };
+    let phase = if draft.before().phase == phase::PROGRESSING {
+        phase::PROGRESSING
+    } else {
+        phase::INITIAL
+    };
     draft.say(phase, message);
     draft.stalled(why::PLAN, message);
 }
@@ -200,7 +293,10 @@ fn broken_plan(draft: &mut Draft<'_>, message: &str) {
 fn restore_label(draft: &mut Draft<'_>, p: &Present<'_>) {
     let patch = crate::lens::PatchBuilder::new(p.view.skeleton.clone())
         .test(["metadata", "uid"], p.view.uid.clone().into())
-        .set(&["metadata", "labels", names::WORKLOAD_TYPE], p.adapter.type_label().into());
+        .set(
+            &["metadata", "labels", names::WORKLOAD_TYPE],
+            p.adapter.type_label().into(),
+        );
     draft.edit(p.workload, EditKind::Label, patch);
 }
 
@@ -214,7 +310,12 @@ fn unfit(observed: &Observed<'_>, p: &Present<'_>) -> Option<(&'static str, Stri
     match (&p.view.label, &p.view.other_strategy) {
         (TypeLabel::Missing, _) => Some((
             why::LABEL_MISSING,
-            format!("{} has no label {}: updates are not held. Set it: {}", p.workload, names::WORKLOAD_TYPE, command()),
+            format!(
+                "{} has no label {}: updates are not held. Set it: {}",
+                p.workload,
+                names::WORKLOAD_TYPE,
+                command()
+            ),
         )),
         (TypeLabel::Wrong(value), _) => Some((
             why::LABEL_WRONG,
@@ -250,7 +351,11 @@ fn unmarked(draft: &mut Draft<'_>, observed: &Observed<'_>, p: &Present<'_>) {
         return not_governed(draft, reason, &message);
     }
     match p.proof {
-        Proof::Refused { reason, message, retry } => {
+        Proof::Refused {
+            reason,
+            message,
+            retry,
+        } => {
             not_governed(draft, reason, message);
             retry_guard(draft, *retry);
         }
@@ -269,7 +374,11 @@ fn retry_guard(draft: &mut Draft<'_>, retry: Timestamp) {
 /// Marked and not held.
 fn at_rest(draft: &mut Draft<'_>, observed: &Observed<'_>, p: &Present<'_>, plan: &Plan) {
     if let Some((reason, message)) = unfit(observed, p) {
-        draft.edit(p.workload, EditKind::Release, p.adapter.release(p.view, Freedom::Free));
+        draft.edit(
+            p.workload,
+            EditKind::Release,
+            p.adapter.release(p.view, Freedom::Free),
+        );
         return not_governed(draft, reason, &message);
     }
     let stable = p.view.guard().and_then(|guard| guard.stable.as_ref());
@@ -281,15 +390,28 @@ fn at_rest(draft: &mut Draft<'_>, observed: &Observed<'_>, p: &Present<'_>, plan
         }
         Some(Likeness::Exact) => {}
         // A change that nobody can hold any more, one that is none to the operator, or a mark of another version.
-        _ => draft.edit(p.workload, EditKind::Release, p.adapter.release(p.view, Freedom::Guarded)),
+        _ => draft.edit(
+            p.workload,
+            EditKind::Release,
+            p.adapter.release(p.view, Freedom::Guarded),
+        ),
     }
     match p.proof {
-        Proof::Refused { reason, message, retry } => {
+        Proof::Refused {
+            reason,
+            message,
+            retry,
+        } => {
+            // A mark on a workload that cannot be held could make its owner's next update fail.
+            let unmark = p.adapter.release(p.view, Freedom::Free);
+            draft.edit(p.workload, EditKind::Release, unmark);
             not_governed(draft, reason, message);
             return retry_guard(draft, *retry);
         }
         Proof::Outdated => return draft.act(Action::Guard),
-        Proof::Unknown if !holds(&draft.before().conditions, condition::GUARDED) => return draft.act(Action::Guard),
+        Proof::Unknown if !holds(&draft.before().conditions, condition::GUARDED) => {
+            return draft.act(Action::Guard);
+        }
         Proof::Unknown | Proof::Proven => guarded(draft, p.workload),
     }
     healthy(draft, p, plan);
@@ -305,9 +427,15 @@ fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
     let was = draft.before().phase.clone();
     let ended = was == phase::PROGRESSING;
     if was != phase::HEALTHY {
-        let message = if ended { end_message(draft.before()) } else { format!("{} is guarded and at rest", p.workload) };
+        let message = if ended {
+            end_message(draft.before())
+        } else {
+            format!("{} is guarded and at rest", p.workload)
+        };
         draft.say(phase::HEALTHY, message);
-        if ended && holds(&draft.status.conditions, condition::PROGRESSING) {
+        if ended {
+            // The release was handed back, and we ended before we could say so.
+            draft.act(Action::Disown(p.workload.clone()));
             end_conditions(draft);
         }
     }
@@ -317,28 +445,43 @@ fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
         settled(canary, plan.len());
     }
     canary.template_id = p.view.template.to_string();
-    if p.view.observed() == Some(true) {
-        if let Some(revision) = &p.view.reported.update_revision {
-            canary.canary_revision.clone_from(revision);
-            canary.stable_revision.clone_from(revision);
-            canary.pod_template_hash.clone_from(revision);
-            canary.observed_rollout_id.clone_from(revision);
-        }
+    if p.view.observed() == Some(true)
+        && let Some(revision) = &p.view.reported.update_revision
+    {
+        canary.canary_revision.clone_from(revision);
+        canary.stable_revision.clone_from(revision);
+        canary.pod_template_hash.clone_from(revision);
+        canary.observed_rollout_id.clone_from(revision);
     }
     canary.observed_workload_generation = p.view.generation;
 }
 
 fn end_message(before: &RolloutStatus) -> String {
-    let back = before.canary_status.as_ref().is_some_and(|canary| canary.rolled_back);
-    if back { "rolled back: every pod runs the stable template".to_owned() } else { "release completed".to_owned() }
+    let back = before
+        .canary_status
+        .as_ref()
+        .is_some_and(|canary| canary.rolled_back);
+    if back {
+        "rolled back: every pod runs the stable template".to_owned()
+    } else {
+        "release completed".to_owned()
+    }
 }
 
 /// The conditions at the end of a release.
 pub(super) fn end_conditions(draft: &mut Draft<'_>) {
-    let back = draft.status.canary_status.as_ref().is_some_and(|canary| canary.rolled_back);
+    let back = draft
+        .status
+        .canary_status
+        .as_ref()
+        .is_some_and(|canary| canary.rolled_back);
     let message = draft.status.message.clone();
     super::status::progressing(draft, reason::COMPLETED);
-    let reason = if back { reason::ROLLED_BACK } else { reason::SUCCESS };
+    let reason = if back {
+        reason::ROLLED_BACK
+    } else {
+        reason::SUCCESS
+    };
     draft.condition(condition::SUCCEEDED, !back, reason, &message);
 }
 

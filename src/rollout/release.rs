@@ -41,7 +41,10 @@ pub(super) fn advance(draft: &mut Draft<'_>, release: &Release<'_>) {
         Direction::Forward => forward(draft, release, hold),
         Direction::Back => back(draft, release, hold),
         Direction::Unknown => {
-            draft.say(phase::PROGRESSING, format!("waiting for the operator to see the change of {}", p.workload));
+            draft.say(
+                phase::PROGRESSING,
+                format!("waiting for the operator to see the change of {}", p.workload),
+            );
         }
     }
 }
@@ -50,7 +53,11 @@ pub(super) fn advance(draft: &mut Draft<'_>, release: &Release<'_>) {
 /// operator sees no new revision in, leads back if the operator agrees. Everything else leads forward.
 fn direction(draft: &Draft<'_>, view: &View) -> Direction {
     let stable = view.guard().and_then(|guard| guard.stable.as_ref());
-    let known = draft.before().canary_status.as_ref().map_or("", |canary| canary.stable_revision.as_str());
+    let known = draft
+        .before()
+        .canary_status
+        .as_ref()
+        .map_or("", |canary| canary.stable_revision.as_str());
     let says = match (view.observed(), &view.reported.update_revision) {
         (Some(true), Some(revision)) if !known.is_empty() => Some(revision == known),
         _ => None,
@@ -66,7 +73,8 @@ fn direction(draft: &Draft<'_>, view: &View) -> Direction {
 fn underway<'a>(draft: &Draft<'a>) -> Option<&'a CanaryStatus> {
     let before = draft.before();
     let canary = before.canary_status.as_ref()?;
-    (before.phase == phase::PROGRESSING && canary.current_step_state != step_state::COMPLETED).then_some(canary)
+    (before.phase == phase::PROGRESSING && canary.current_step_state != step_state::COMPLETED)
+        .then_some(canary)
 }
 
 /// Back to the stable template: everything is opened at once, and handed back when every pod is there.
@@ -77,7 +85,12 @@ fn back(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
     let exposed = hold.granted != names::HOLD_PARTITION;
     if was.is_none() && !exposed {
         // Changed and changed back before anything happened, or a change that is none: nothing was released.
-        return end(draft, release, phase::HEALTHY, "the template is the stable one again");
+        return end(
+            draft,
+            release,
+            phase::HEALTHY,
+            "the template is the stable one again",
+        );
     }
     // The operator sees no new revision in the very template that is being released: then this is no way back, but a release
     // with nothing to do.
@@ -91,11 +104,17 @@ fn back(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
     record_revision(canary, p.view, p.children);
     draft.edit(p.workload, EditKind::Open, p.adapter.expose(p.view, 0));
     if complete_when_open(p.view, p.children) && !matches!(p.children, Children::Unknown) {
-        let message =
-            if moot { "the operator sees no new revision: nothing to release" } else { "rolled back: every pod runs the stable template" };
+        let message = if moot {
+            "the operator sees no new revision: nothing to release"
+        } else {
+            "rolled back: every pod runs the stable template"
+        };
         return end(draft, release, phase::HEALTHY, message);
     }
-    draft.say(phase::PROGRESSING, "rolling back: pods return to the stable template, without steps");
+    draft.say(
+        phase::PROGRESSING,
+        "rolling back: pods return to the stable template, without steps",
+    );
     draft.drop_condition(condition::SUCCEEDED);
     progressing(draft, reason::CANCELLING);
 }
@@ -104,7 +123,11 @@ fn back(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
 fn end(draft: &mut Draft<'_>, release: &Release<'_>, phase: &str, message: &str) {
     let p = release.present;
     let under_way = draft.status.phase == phase::PROGRESSING;
-    draft.edit(p.workload, EditKind::Release, p.adapter.release(p.view, Freedom::Guarded));
+    draft.edit(
+        p.workload,
+        EditKind::Release,
+        p.adapter.release(p.view, Freedom::Guarded),
+    );
     draft.act(Action::Disown(p.workload.clone()));
     draft.say(phase, message);
     let canary = draft.status.canary_status.get_or_insert_with(Default::default);
@@ -119,12 +142,12 @@ fn end(draft: &mut Draft<'_>, release: &Release<'_>, phase: &str, message: &str)
 }
 
 fn record_revision(canary: &mut CanaryStatus, view: &View, children: Children<'_>) {
-    if view.observed() != Some(false) {
-        if let Some(revision) = &view.reported.update_revision {
-            canary.canary_revision.clone_from(revision);
-            canary.pod_template_hash.clone_from(revision);
-            canary.observed_rollout_id.clone_from(revision);
-        }
+    if view.observed() != Some(false)
+        && let Some(revision) = &view.reported.update_revision
+    {
+        canary.canary_revision.clone_from(revision);
+        canary.pod_template_hash.clone_from(revision);
+        canary.observed_rollout_id.clone_from(revision);
     }
     let counted = updated(view, children).unwrap_or_default();
     canary.canary_replicas = i32::try_from(counted.pods).unwrap_or(i32::MAX);
@@ -138,7 +161,11 @@ fn begin(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
     let was = draft.before().canary_status.as_ref();
     // Without a memory of this release the grant is the memory: an approval that was lost is given again.
     let lost = was.is_none() && hold.granted != names::HOLD_PARTITION;
-    let step = if lost { release.plan.step_of_partition(hold.granted) } else { 1 };
+    let step = if lost {
+        release.plan.step_of_partition(hold.granted)
+    } else {
+        1
+    };
     let stable = match was {
         Some(canary) if !canary.stable_revision.is_empty() => canary.stable_revision.clone(),
         _ => p.view.reported.current_revision.clone().unwrap_or_default(),
@@ -146,13 +173,19 @@ fn begin(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
     let mut canary = CanaryStatus {
         template_id: p.view.template.to_string(),
         stable_revision: stable,
-        rollout_hash: release.rollout.spec.strategy.canary.as_ref().map(fingerprint).unwrap_or_default(),
+        rollout_hash: release
+            .rollout
+            .spec
+            .strategy
+            .canary
+            .as_ref()
+            .map(fingerprint)
+            .unwrap_or_default(),
         ..CanaryStatus::default()
     };
     enter(&mut canary, release.plan, step, draft);
     draft.status.canary_status = Some(canary);
     draft.drop_condition(condition::SUCCEEDED);
-    draft.act(Action::Record);
 }
 
 /// Enters a step.
@@ -186,14 +219,18 @@ enum Waits {
 fn forward(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
     let p = release.present;
     let template = p.view.template.to_string();
-    match underway(draft) {
-        Some(canary) if canary.template_id == template && !canary.rolled_back => {}
-        _ => begin(draft, release, hold),
+    let begins = underway(draft).is_none_or(|canary| canary.template_id != template || canary.rolled_back);
+    if begins {
+        begin(draft, release, hold);
     }
-    let Some(mut canary) = draft.status.canary_status.take() else { return };
+    let Some(mut canary) = draft.status.canary_status.take() else {
+        return;
+    };
     let paused = release.rollout.spec.strategy.paused;
     let waits = loop {
-        let step = usize::try_from(canary.current_step_index).unwrap_or(1).clamp(1, release.plan.len());
+        let step = usize::try_from(canary.current_step_index)
+            .unwrap_or(1)
+            .clamp(1, release.plan.len());
         if paused {
             break Waits::Unpausing;
         }
@@ -231,17 +268,31 @@ fn forward(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
                 break Waits::Operator;
             }
             draft.status.canary_status = Some(canary);
-            return end(draft, release, phase::HEALTHY, "release completed: every pod runs the new template");
+            return end(
+                draft,
+                release,
+                phase::HEALTHY,
+                "release completed: every pod runs the new template",
+            );
         }
         if passed {
             enter(&mut canary, release.plan, step + 1, draft);
         }
     };
-    let step = usize::try_from(canary.current_step_index).unwrap_or(1).clamp(1, release.plan.len());
+    let step = usize::try_from(canary.current_step_index)
+        .unwrap_or(1)
+        .clamp(1, release.plan.len());
     if !paused {
         let partition = release.plan.partition(step);
-        let kind = if partition == 0 { EditKind::Open } else { EditKind::Grant };
+        let kind = if partition == 0 {
+            EditKind::Open
+        } else {
+            EditKind::Grant
+        };
         draft.edit(p.workload, kind, p.adapter.expose(p.view, partition));
+    }
+    if begins {
+        draft.act(Action::Record);
     }
     record_revision(&mut canary, p.view, p.children);
     if matches!(waits, Waits::Operator) {
@@ -272,10 +323,15 @@ fn approved(draft: &Draft<'_>) -> bool {
 fn ready(release: &Release<'_>, step: usize, hold: &Hold) -> bool {
     let p = release.present;
     let partition = release.plan.partition(step);
-    if hold.granted != partition || p.view.partition_in_force() != partition || p.view.observed() != Some(true) {
+    if hold.granted != partition
+        || p.view.partition_in_force() != partition
+        || p.view.observed() != Some(true)
+    {
         return false;
     }
-    let Some(Updated { pods, ready, settled }) = updated(p.view, p.children) else { return false };
+    let Some(Updated { pods, ready, settled }) = updated(p.view, p.children) else {
+        return false;
+    };
     let exposure = release.plan.step(step).exposure;
     let enough = pods >= exposure && ready + release.plan.tolerated(step) >= exposure;
     let last = release.plan.is_last(step);
@@ -298,7 +354,10 @@ fn message(release: &Release<'_>, step: usize, waits: &Waits) -> String {
                 }
                 _ => "",
             };
-            format!("{head}: updating to {exposure} of {} pods{counters}", p.view.replicas)
+            format!(
+                "{head}: updating to {exposure} of {} pods{counters}",
+                p.view.replicas
+            )
         }
         Waits::Approval => format!(
             "{head}: {exposure} of {} pods are updated and ready; waiting for approval: kubectl kruise rollout approve \
@@ -306,10 +365,20 @@ fn message(release: &Release<'_>, step: usize, waits: &Waits) -> String {
             p.view.replicas
         ),
         Waits::Time => {
-            let Pause::Seconds(seconds) = release.plan.step(step).pause else { return head };
-            format!("{head}: {exposure} of {} pods are updated and ready; goes on after {seconds} s", p.view.replicas)
+            let Pause::Seconds(seconds) = release.plan.step(step).pause else {
+                return head;
+            };
+            format!(
+                "{head}: {exposure} of {} pods are updated and ready; goes on after {seconds} s",
+                p.view.replicas
+            )
         }
-        Waits::Operator => format!("{head}: waiting for the operator of {} to call the update complete", p.workload),
-        Waits::Unpausing => format!("{head}: paused by spec.strategy.paused; go on with: kubectl kruise rollout resume rollout/{name} -n {namespace}"),
+        Waits::Operator => format!(
+            "{head}: waiting for the operator of {} to call the update complete",
+            p.workload
+        ),
+        Waits::Unpausing => format!(
+            "{head}: paused by spec.strategy.paused; go on with: kubectl kruise rollout resume rollout/{name} -n {namespace}"
+        ),
     }
 }

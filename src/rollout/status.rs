@@ -28,7 +28,13 @@ impl<'a> Draft<'a> {
         let before = rollout.status.as_ref().unwrap_or(&NO_STATUS);
         let mut status = before.clone();
         status.observed_generation = rollout.metadata.generation.unwrap_or_default();
-        Self { before, status, now: observed.now, actions: Vec::new(), wake: Wake::OnChange }
+        Self {
+            before,
+            status,
+            now: observed.now,
+            actions: Vec::new(),
+            wake: Wake::OnChange,
+        }
     }
 
     /// The status as it was read.
@@ -43,7 +49,14 @@ impl<'a> Draft<'a> {
 
     pub(super) fn condition(&mut self, type_: &str, holds: bool, reason: &str, message: &str) {
         let status = if holds { condition::TRUE } else { condition::FALSE };
-        condition::set(&mut self.status.conditions, type_, status, reason, message, &Time(self.now));
+        condition::set(
+            &mut self.status.conditions,
+            type_,
+            status,
+            reason,
+            message,
+            &Time(self.now),
+        );
     }
 
     pub(super) fn drop_condition(&mut self, type_: &str) {
@@ -61,7 +74,11 @@ impl<'a> Draft<'a> {
     /// Adds an edit unless it changes nothing.
     pub(super) fn edit(&mut self, workload: &Workload, kind: EditKind, patch: PatchBuilder) {
         if !patch.is_empty() {
-            self.actions.push(Action::Edit { workload: workload.clone(), kind, patch: patch.build() });
+            self.actions.push(Action::Edit {
+                workload: workload.clone(),
+                kind,
+                patch: patch.build(),
+            });
         }
     }
 
@@ -82,13 +99,20 @@ impl<'a> Draft<'a> {
         (self.status.current_step_index, self.status.current_step_state) = (index, state);
         self.derive_conditions();
         self.announce();
-        let changed = significant(&self.status, self.before) != *self.before;
-        Decision { actions: self.actions, status: changed.then_some(self.status), wake: self.wake }
+        // What is being proven is told once it is known.
+        let proving = self.actions.contains(&Action::Guard);
+        let changed = !proving && significant(&self.status, self.before) != *self.before;
+        Decision {
+            actions: self.actions,
+            status: changed.then_some(self.status),
+            wake: self.wake,
+        }
     }
 
     /// kstatus: Ready when there is nothing to do, Reconciling while there is.
     fn derive_conditions(&mut self) {
-        let at_work = [phase::PROGRESSING, phase::DISABLING, phase::TERMINATING].contains(&self.status.phase.as_str());
+        let at_work =
+            [phase::PROGRESSING, phase::DISABLING, phase::TERMINATING].contains(&self.status.phase.as_str());
         let stalled = holds(&self.status.conditions, condition::STALLED);
         let ready = self.status.phase == phase::HEALTHY && !stalled;
         let (reason, message) = (self.status.phase.clone(), self.status.message.clone());
@@ -107,13 +131,22 @@ impl<'a> Draft<'a> {
         let (before, after) = (self.before, &self.status);
         let mut events = Vec::new();
         let mut say = |warning: bool, reason: &'static str, message: &str| {
-            events.push(Announcement { warning, reason, message: message.to_owned() });
+            events.push(Announcement {
+                warning,
+                reason,
+                message: message.to_owned(),
+            });
         };
-        for (type_, good, bad) in
-            [(condition::GUARDED, "Guarded", "NotGuarded"), (condition::STALLED, "Stalled", "Stalled")]
-        {
-            let (was, is) = (condition::get(&before.conditions, type_), condition::get(&after.conditions, type_));
-            let Some(is) = is.filter(|is| was.is_none_or(|was| was.status != is.status || was.reason != is.reason))
+        for (type_, good, bad) in [
+            (condition::GUARDED, "Guarded", "NotGuarded"),
+            (condition::STALLED, "Stalled", "Stalled"),
+        ] {
+            let (was, is) = (
+                condition::get(&before.conditions, type_),
+                condition::get(&after.conditions, type_),
+            );
+            let Some(is) =
+                is.filter(|is| was.is_none_or(|was| was.status != is.status || was.reason != is.reason))
             else {
                 continue;
             };
@@ -121,10 +154,10 @@ impl<'a> Draft<'a> {
             say(warning, if warning { bad } else { good }, &is.message);
         }
         let (was, is) = (State::of(before), State::of(after));
-        if was != is {
-            if let Some(reason) = is.reason_after(&was) {
-                say(false, reason, &after.message);
-            }
+        if was != is
+            && let Some(reason) = is.reason_after(&was)
+        {
+            say(false, reason, &after.message);
         }
         self.actions.extend(events.into_iter().map(Action::Announce));
     }
@@ -161,9 +194,11 @@ impl<'a> State<'a> {
             }
             (phase::PROGRESSING, step_state::STEP_PAUSED) => Some("StepPaused"),
             (phase::PROGRESSING, _) if self.step != was.step => Some("StepStarted"),
-            (phase::HEALTHY, _) if was.phase == phase::PROGRESSING => {
-                Some(if self.back { "RolledBack" } else { "ReleaseCompleted" })
-            }
+            (phase::HEALTHY, _) if was.phase == phase::PROGRESSING => Some(if self.back {
+                "RolledBack"
+            } else {
+                "ReleaseCompleted"
+            }),
             (phase::DISABLED, _) if was.phase != phase::DISABLED => Some("Disabled"),
             _ => None,
         }
@@ -197,7 +232,10 @@ pub(super) fn settled(canary: &mut CanaryStatus, steps: usize) {
 #[must_use]
 pub fn label_command(workload: &Workload, namespace: &str, value: &str) -> String {
     let resource = format!("{}/{}", workload.kind.to_string().to_lowercase(), workload.name);
-    format!("kubectl label {resource} -n {namespace} {}={value} --overwrite", names::WORKLOAD_TYPE)
+    format!(
+        "kubectl label {resource} -n {namespace} {}={value} --overwrite",
+        names::WORKLOAD_TYPE
+    )
 }
 
 /// The message of a Guarded condition that holds.

@@ -1,17 +1,18 @@
 //! The local control plane itself: what the other cases stand on.
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
-use support::{Component, ControlPlane, Identity, Options, TestNamespace, eventually, shared, spawn};
+use support::{
+    Component, ControlPlane, Identity, Options, TestNamespace, build_binaries, eventually, shared,
+};
+
+mod identities;
+mod processes;
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -86,6 +87,7 @@ async fn a_stateful_set_becomes_ready() {
 
     let output = namespace
         .kubectl(Identity::Viewer)
+        .unwrap()
         .args(["get", "pods", "-o", "name"])
         .output()
         .await
@@ -152,6 +154,9 @@ async fn images_choose_how_pods_behave() {
     }
     let hanging = pods.get("hang").await.unwrap();
     assert!(hanging.metadata.deletion_timestamp.is_some());
+    pods.delete("hang", &DeleteParams::default().grace_period(0))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -192,103 +197,6 @@ async fn readiness_gates_are_respected() {
         })
         .await;
     }
-}
-
-/// Whether the API server lets `identity` do this: verb, group, resource, subresource.
-async fn may(namespace: &TestNamespace<'_>, identity: Identity, question: [&str; 4]) -> bool {
-    let [verb, group, resource, subresource] = question;
-    let attributes = json!({
-        "namespace": namespace.name(), "verb": verb, "group": group, "resource": resource, "subresource": subresource,
-    });
-    let review = serde_json::from_value(json!({"spec": {"resourceAttributes": attributes}})).unwrap();
-    let reviews: Api<SelfSubjectAccessReview> = Api::all(namespace.client(identity).await.unwrap());
-    reviews
-        .create(&PostParams::default(), &review)
-        .await
-        .unwrap()
-        .status
-        .unwrap()
-        .allowed
-}
-
-#[tokio::test]
-async fn identities_have_their_rights_and_no_others() {
-    let namespace = TestNamespace::create(shared().await, "rights").await.unwrap();
-    let viewer = namespace.client(Identity::Viewer).await.unwrap();
-    let maps: Api<ConfigMap> = Api::namespaced(viewer, namespace.name());
-    maps.list(&Default::default()).await.unwrap();
-    let refused = maps
-        .create(&PostParams::default(), &config_map("no"))
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(&refused, kube::Error::Api(status) if status.code == 403),
-        "{refused}"
-    );
-
-    use Identity::{Admin, Approver, Developer, Viewer};
-    const OURS: &str = "rollouts.kruise.io";
-    for (identity, question, answer) in [
-        (Admin, ["delete", "", "nodes", ""], true),
-        (Developer, ["patch", "apps", "statefulsets", ""], true),
-        (Developer, ["create", "example.io", "mystatefulapps", ""], true),
-        (Developer, ["create", OURS, "rollouts", ""], true),
-        (Developer, ["patch", OURS, "rollouts", "status"], false),
-        (
-            Developer,
-            ["create", "rbac.authorization.k8s.io", "clusterroles", ""],
-            false,
-        ),
-        (Approver, ["patch", OURS, "rollouts", "status"], true),
-        (Approver, ["patch", OURS, "rollouts", ""], false),
-        (Approver, ["get", "", "pods", ""], true),
-        (Approver, ["patch", "apps", "statefulsets", ""], false),
-        (Viewer, ["list", OURS, "rollouts", ""], true),
-        (Viewer, ["create", "", "pods", ""], false),
-    ] {
-        assert_eq!(
-            may(&namespace, identity, question).await,
-            answer,
-            "{identity:?} {question:?}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn the_controller_has_no_rights_before_the_manifests_give_them() {
-    // On a control plane of its own: other cases install the manifests in the shared one.
-    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
-    let namespace = TestNamespace::create(&control_plane, "rights").await.unwrap();
-    for resource in [
-        ["list", "", "pods", ""],
-        ["list", "rollouts.kruise.io", "rollouts", ""],
-    ] {
-        assert!(
-            !may(&namespace, Identity::Controller, resource).await,
-            "{resource:?}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn the_controller_is_its_service_account() {
-    let control_plane = shared().await;
-    let kubectl = control_plane
-        .kubectl(Identity::Controller)
-        .args(["auth", "whoami", "-o", "json"])
-        .output();
-    let answer: serde_json::Value = serde_json::from_slice(&kubectl.await.unwrap().stdout).unwrap();
-    let user = &answer["status"]["userInfo"];
-    assert_eq!(
-        user["username"],
-        "system:serviceaccount:kruise-rollout:kruise-rollout-controller"
-    );
-    assert!(
-        user["groups"]
-            .as_array()
-            .unwrap()
-            .contains(&json!("system:serviceaccounts:kruise-rollout"))
-    );
 }
 
 #[tokio::test]
@@ -365,127 +273,21 @@ async fn two_run_at_once_and_survive_a_restart_of_their_parts() {
     let folder = one.folder().to_owned();
     let pids: Vec<u32> = one.pids().into_values().collect();
     one.stop().await;
-    assert_gone(&pids, &folder).await;
+    processes::assert_gone(&pids, &folder).await;
 }
 
-/// The processes are gone, zombies apart, and so is the folder.
-async fn assert_gone(pids: &[u32], folder: &Path) {
-    eventually(SOON, "no process and no file is left", async || {
-        let alive: Vec<_> = pids
-            .iter()
-            .filter(|pid| Path::new(&format!("/proc/{pid}")).exists())
-            .collect();
-        if alive.is_empty() && !folder.exists() {
-            Ok(())
-        } else {
-            Err(format!("{alive:?} {}", folder.display()))
-        }
-    })
-    .await;
-}
-
-/// Every process below `root`, by the parents that /proc knows.
-fn descendants(root: u32) -> Vec<u32> {
-    let parent_of = |pid: u32| -> Option<u32> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
-    };
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    let all: Vec<u32> = entries
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect();
-    let mut found = vec![root];
-    let mut next = 0;
-    while let Some(&parent) = found.get(next) {
-        found.extend(all.iter().filter(|&&pid| parent_of(pid) == Some(parent)));
-        next += 1;
+#[tokio::test]
+async fn the_plugin_is_found_by_kubectl() {
+    let product = build_binaries().unwrap();
+    for program in [&product.controller, &product.plugin, &product.operator] {
+        assert!(program.exists(), "{}", program.display());
     }
-    found.split_off(1)
-}
-
-/// Starts `cluster`, gives its children and folder once it is ready, ends it by `signal`, and says what it left.
-async fn cluster_ended_by(signal: &str) {
-    let mut cluster = Command::new(env!("CARGO_BIN_EXE_cluster"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(cluster.stdout.take().unwrap())
-        .lines()
-        .map(Result::unwrap);
-    let admin = lines
-        .find(|line| line.contains("admin.kubeconfig"))
-        .expect("it starts");
-    let (_, path) = admin.split_once('=').unwrap();
-    let folder = Path::new(path.split_whitespace().next().unwrap())
-        .parent()
-        .unwrap()
-        .to_owned();
-    assert!(folder.exists());
-    let children = descendants(cluster.id());
-    assert!(
-        children.len() >= 6,
-        "five components and the reaper: {children:?}"
-    );
-
-    let sent = Command::new("sh")
-        .args(["-c", &format!("kill -s {signal} {}", cluster.id())])
-        .status()
-        .unwrap();
-    assert!(sent.success());
-    cluster.wait().unwrap();
-    assert_gone(&children, &folder).await;
-}
-
-#[tokio::test]
-async fn nothing_is_left_when_the_owner_is_killed() {
-    cluster_ended_by("KILL").await;
-}
-
-#[tokio::test]
-async fn nothing_is_left_after_ctrl_c() {
-    cluster_ended_by("INT").await;
-}
-
-#[tokio::test]
-async fn a_spawned_process_can_be_watched_stopped_and_killed() {
-    let mut command = Command::new("sh");
-    command.args([
-        "-c",
-        "trap 'echo bye; exit 3' TERM; echo hello $WHO; while :; do sleep 0.05; done",
-    ]);
-    command.env("WHO", "world");
-    let process = spawn(&command).unwrap();
-    eventually(SOON, "it speaks", async || {
-        let mut text = String::new();
-        std::fs::File::open(process.log())
-            .unwrap()
-            .read_to_string(&mut text)
-            .unwrap();
-        if text == "hello world\n" {
-            Ok(())
-        } else {
-            Err(text)
-        }
-    })
-    .await;
-    process.terminate().unwrap();
-    assert_eq!(process.wait(SOON).await.unwrap().code(), Some(3));
-    assert!(process.log_tail(1).contains("bye"));
-
-    let mut command = Command::new("sh");
-    command.args(["-c", "sleep 1000 & sleep 1000"]);
-    let process = spawn(&command).unwrap();
-    let shell = process.pid();
-    let family = eventually(SOON, "it has children", async || {
-        let family = descendants(shell);
-        if family.len() == 2 {
-            Ok(family)
-        } else {
-            Err(format!("{family:?}"))
-        }
-    })
-    .await;
-    drop(process);
-    assert_gone(&family, Path::new("/nonexistent")).await;
+    let control_plane = shared().await;
+    let output = control_plane
+        .kubectl(Identity::Viewer)
+        .args(["plugin", "list", "--name-only"])
+        .output()
+        .await;
+    let names = String::from_utf8(output.unwrap().stdout).unwrap();
+    assert!(names.lines().any(|name| name == "kubectl-kruise"), "{names}");
 }

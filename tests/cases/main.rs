@@ -3,7 +3,10 @@
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
+    unreachable_pub,
     reason = "a case that cannot go on has failed; lints know test functions only"
 )]
 
 mod control_plane;
+mod scene;
+mod walk;

@@ -164,6 +164,15 @@ impl Status {
     }
 }
 
+impl Status {
+    /// Whether nothing differs but numbers of pods.
+    pub(crate) fn only_counts(changes: &Map<String, Value>) -> bool {
+        changes
+            .keys()
+            .all(|field| field.to_lowercase().ends_with("replicas"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

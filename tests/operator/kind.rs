@@ -6,6 +6,9 @@ use kube::core::{ApiResource, GroupVersionKind};
 
 use crate::revision::fnv;
 
+/// Label that names a pod's revision, as the built-in kinds have it.
+pub(crate) const REVISION_LABEL: &str = "controller-revision-hash";
+
 /// Longest value that a label may have.
 const LABEL_VALUE_LENGTH: usize = 63;
 
@@ -42,6 +45,8 @@ pub(crate) struct Kind {
     pub(crate) name_label: String,
     /// Label of pods whose value is the ordinal.
     pub(crate) index_label: String,
+    /// Label of pods that names the revision they were made from.
+    pub(crate) revision_label: String,
     /// Annotation of the revision that is the current one, for when the status may not say it.
     pub(crate) current_annotation: String,
 }
@@ -52,6 +57,7 @@ impl From<KindArgs> for Kind {
         Kind {
             name_label: format!("app.{group}/name"),
             index_label: format!("app.{group}/pod-index"),
+            revision_label: REVISION_LABEL.to_owned(),
             current_annotation: format!("app.{group}/current"),
             resource: ApiResource::from_gvk_with_plural(
                 &GroupVersionKind::gvk(&group, &version, &args.kind),

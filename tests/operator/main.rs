@@ -11,7 +11,9 @@ mod pod;
 mod reconcile;
 mod revision;
 mod run;
+mod write;
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -43,6 +45,10 @@ enum Command {
         #[arg(long, value_name = "FIELD", value_parser = PossibleValuesParser::new(app::STATUS_FIELDS))]
         omit_status: Vec<String>,
 
+        /// Label of pods that names their revision, for operators that do not use the usual one
+        #[arg(long, value_name = "KEY", default_value = kind::REVISION_LABEL)]
+        revision_label: String,
+
         #[command(flatten)]
         kind: KindArgs,
     },
@@ -64,16 +70,22 @@ async fn main() -> Result<()> {
             kubeconfig,
             namespace,
             omit_status,
+            revision_label,
             kind,
         } => {
+            let kind = Kind {
+                revision_label,
+                ..kind.into()
+            };
             let filter = tracing_subscriber::EnvFilter::try_from_default_env()
                 .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
             tracing_subscriber::fmt()
                 .with_env_filter(filter)
+                .with_ansi(std::io::stderr().is_terminal())
                 .with_writer(std::io::stderr)
                 .init();
             let client = run::client(kubeconfig.as_deref()).await?;
-            run::run(client, kind.into(), namespace.as_deref(), omit_status).await
+            run::run(client, kind, namespace.as_deref(), omit_status).await
         }
         Command::Crd { kind, schema } => {
             let kind = Kind::from(kind);

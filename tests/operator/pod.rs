@@ -10,9 +10,6 @@ use crate::kind::{Kind, Owner, label_value};
 use crate::observed::Observable;
 use crate::revision::Revision;
 
-/// Label that names the revision a pod was made from, as the built-in kinds have it.
-pub(crate) const REVISION_LABEL: &str = "controller-revision-hash";
-
 /// Longest host name.
 const HOSTNAME_LENGTH: usize = 63;
 
@@ -48,7 +45,7 @@ impl Pod {
 impl Observable for Pod {
     type Object = core::Pod;
 
-    fn view(_: &Kind, owner: Owner, object: core::Pod) -> Option<Self> {
+    fn view(kind: &Kind, owner: Owner, object: core::Pod) -> Option<Self> {
         let status = object.status.as_ref();
         let phase = status
             .and_then(|status| status.phase.as_deref())
@@ -60,7 +57,7 @@ impl Observable for Pod {
             .iter()
             .any(|c| c.type_ == "Ready" && c.status == "True");
         Some(Pod {
-            revision: object.labels().get(REVISION_LABEL).cloned(),
+            revision: object.labels().get(&kind.revision_label).cloned(),
             finished: matches!(phase, "Failed" | "Succeeded"),
             ready: phase == "Running" && condition,
             terminating: object.metadata.deletion_timestamp.is_some(),
@@ -83,7 +80,7 @@ pub(crate) fn manifest(kind: &Kind, app: &App, ordinal: u32, revision: &Revision
     let mut labels = members(template, "/metadata/labels");
     labels.insert(kind.name_label.clone(), label_value(&app.name).into());
     labels.insert(kind.index_label.clone(), ordinal.to_string().into());
-    labels.insert(REVISION_LABEL.to_owned(), revision.name.clone().into());
+    labels.insert(kind.revision_label.clone(), revision.name.clone().into());
     let mut spec = members(template, "/spec");
     if name.len() <= HOSTNAME_LENGTH {
         spec.entry("hostname").or_insert_with(|| name.clone().into());

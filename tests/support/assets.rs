@@ -21,7 +21,8 @@ const PROGRAMS: [&str; 6] = [
 /// Where the programs are.
 #[derive(Debug, Clone)]
 pub struct Assets {
-    folders: Vec<PathBuf>,
+    given: Option<PathBuf>,
+    built: PathBuf,
     version: String,
 }
 
@@ -34,18 +35,23 @@ impl Assets {
     /// # Errors
     /// Go is missing or fails to build.
     pub fn locate() -> Result<Self, Error> {
-        let modules = repository().join("tests/control-plane");
-        let version = module_version(&modules.join("kubernetes/go.mod"), "k8s.io/kubernetes")?;
-        let built = target_dir().join("control-plane").join(&version);
-        let given = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
-        let assets = Self {
-            folders: given.into_iter().chain([built.clone()]).collect(),
-            version,
-        };
+        let assets = Self::present()?;
         if !assets.complete() {
-            assets.build(&modules, &built)?;
+            assets.build()?;
         }
         Ok(assets)
+    }
+
+    /// [`Assets::locate`] without building: what is missing is looked for in the `PATH` when it is run.
+    pub(crate) fn present() -> Result<Self, Error> {
+        let version = module_version(&modules().join("kubernetes/go.mod"), "k8s.io/kubernetes")?;
+        let given = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
+        let built = target_dir().join("control-plane").join(&version);
+        Ok(Self {
+            given,
+            built,
+            version,
+        })
     }
 
     /// The version of Kubernetes that is built here, such as `v1.36.3`.
@@ -57,21 +63,20 @@ impl Assets {
     /// The path of a program, such as `kubectl`.
     #[must_use]
     pub fn program(&self, name: &str) -> PathBuf {
-        let found = self
-            .folders
-            .iter()
-            .map(|folder| folder.join(name))
-            .find(|path| path.exists());
-        found.unwrap_or_else(|| PathBuf::from(name))
+        self.find(name).unwrap_or_else(|| PathBuf::from(name))
+    }
+
+    fn find(&self, name: &str) -> Option<PathBuf> {
+        let folders = self.given.iter().chain([&self.built]);
+        folders.map(|folder| folder.join(name)).find(|path| path.exists())
     }
 
     fn complete(&self) -> bool {
-        PROGRAMS
-            .iter()
-            .all(|name| self.folders.iter().any(|folder| folder.join(name).exists()))
+        PROGRAMS.iter().all(|name| self.find(name).is_some())
     }
 
-    fn build(&self, modules: &Path, built: &Path) -> Result<(), Error> {
+    fn build(&self) -> Result<(), Error> {
+        let built = &self.built;
         let parent = built.parent().unwrap_or(built);
         fs::create_dir_all(parent).context(|| format!("creating {}", parent.display()))?;
         let lock = parent.join(format!("{}.lock", self.version));
@@ -94,7 +99,7 @@ impl Assets {
         ));
         for (step, (folder, output, packages)) in self.steps(&partial).iter().enumerate() {
             say(&format!("  [{}/3] {}", step + 1, packages.join(" ")));
-            self.go_build(&modules.join(folder), output, packages)?;
+            self.go_build(&modules().join(folder), output, packages)?;
         }
         fs::create_dir_all(built).context(|| format!("creating {}", built.display()))?;
         for name in PROGRAMS {
@@ -180,6 +185,11 @@ impl Assets {
     }
 }
 
+/// The folder of the Go modules that the programs are built from.
+fn modules() -> PathBuf {
+    repository().join("tests/control-plane")
+}
+
 /// The version that a `go.mod` requires of a module.
 fn module_version(go_mod: &Path, module: &str) -> Result<String, Error> {
     let text = fs::read_to_string(go_mod).context(|| format!("reading {}", go_mod.display()))?;
@@ -203,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_version_is_read_from_the_module() {
-        let go_mod = repository().join("tests/control-plane/kubernetes/go.mod");
+        let go_mod = modules().join("kubernetes/go.mod");
         let version = module_version(&go_mod, "k8s.io/kubernetes").unwrap();
         assert!(version.starts_with("v1."), "{version}");
     }

@@ -1,23 +1,21 @@
 //! One control plane: start, use, break, stop.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
+use kube::Client;
 use kube::api::{Api, ListParams, Request};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::config::Kubeconfig;
 
 use crate::component::{AUDIT_LOG, AUDIT_POLICY, Invocation, Ports, STAGES, TOKENS, kubeconfig_name};
 use crate::eventually::poll;
 use crate::process::{remove_scratch, scratch, spawn_with_log};
 use crate::{
     Assets, Audit, Component, Error, Identity, IoContext as _, Process, bootstrap, credentials, identity,
-    profile_dir,
 };
 
 /// How long a component may take to do what is expected of it; far above what a busy machine needs.
@@ -87,7 +85,7 @@ impl ControlPlane {
     /// There is no kubeconfig, or the cluster does not answer.
     pub async fn existing() -> Result<Self, Error> {
         let folder = scratch("existing-cluster").context(|| "creating a scratch folder".to_owned())?;
-        let assets = blocking(Assets::locate).await?;
+        let assets = Assets::present()?;
         let ports = Ports {
             etcd: 0,
             etcd_peer: 0,
@@ -386,52 +384,6 @@ impl ControlPlane {
     #[must_use]
     pub fn audit(&self) -> &Audit {
         &self.audit
-    }
-
-    /// A new client. It belongs to the calling runtime: a test makes its own and does not hand it to another test.
-    ///
-    /// # Errors
-    /// The kubeconfig cannot be used.
-    pub async fn client(&self, identity: Identity) -> Result<Client, Error> {
-        Ok(Client::try_from(self.config(identity).await?)?)
-    }
-
-    /// How to connect.
-    ///
-    /// # Errors
-    /// The kubeconfig cannot be used.
-    pub async fn config(&self, identity: Identity) -> Result<Config, Error> {
-        let kubeconfig = Kubeconfig::read_from(self.kubeconfig(identity))?;
-        Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
-    }
-
-    /// The kubeconfig file.
-    #[must_use]
-    pub fn kubeconfig(&self, identity: Identity) -> PathBuf {
-        self.folder.join(kubeconfig_name(identity.name()))
-    }
-
-    /// kubectl with the kubeconfig in its environment, so that `kubectl kruise …` works too (the product's plugin is first in
-    /// the `PATH`). Killed when dropped.
-    #[must_use]
-    pub fn kubectl(&self, identity: Identity) -> tokio::process::Command {
-        let mut command = tokio::process::Command::from(self.std_kubectl(identity));
-        command.kill_on_drop(true);
-        command
-    }
-
-    pub(crate) fn std_kubectl(&self, identity: Identity) -> std::process::Command {
-        let mut command = std::process::Command::new(self.assets.program("kubectl"));
-        let mut path = OsString::from(profile_dir());
-        if let Some(rest) = std::env::var_os("PATH") {
-            path.push(":");
-            path.push(rest);
-        }
-        command
-            .env("KUBECONFIG", self.kubeconfig(identity))
-            .env("KUBECACHEDIR", self.folder.join("kubectl-cache"))
-            .env("PATH", path);
-        command
     }
 }
 

@@ -9,6 +9,7 @@
 //! - `USE_EXISTING_CLUSTER=true`: use the cluster of the current kubeconfig; the identities are impersonated.
 //! - `KRUISE_KEEP_SCRATCH=1`: keep logs and data.
 
+mod access;
 mod assets;
 mod audit;
 mod bootstrap;
@@ -17,6 +18,7 @@ mod control_plane;
 mod credentials;
 mod eventually;
 mod identity;
+mod installation;
 mod namespace;
 pub mod process;
 mod product;
@@ -30,6 +32,7 @@ pub use component::{Component, free_port};
 pub use control_plane::{ControlPlane, Options};
 pub use eventually::eventually;
 pub use identity::Identity;
+pub use installation::{Installation, installed};
 pub use namespace::{TestNamespace, shared};
 pub use process::{Process, spawn};
 pub use product::{Product, build_binaries};
@@ -64,6 +67,9 @@ pub enum Error {
     /// A kubeconfig that cannot be used.
     #[error(transparent)]
     Kubeconfig(#[from] kube::config::KubeconfigError),
+    /// A program that was run to its end, or that does not start.
+    #[error("{0}")]
+    Command(String),
     /// Keys and certificates.
     #[error("credentials: {0}")]
     Credentials(#[from] rcgen::Error),

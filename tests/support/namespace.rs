@@ -1,6 +1,7 @@
 //! One control plane for all tests of a process, one namespace for each test.
 
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -8,9 +9,10 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::api::{Api, PostParams};
+use kube::config::Kubeconfig;
 use tokio::sync::OnceCell;
 
-use crate::{ControlPlane, Error, Identity, Options};
+use crate::{ControlPlane, Error, Identity, IoContext as _, Options};
 
 /// The control plane that the tests of this process share, started by the first that asks. With
 /// `USE_EXISTING_CLUSTER=true` the cluster of the current kubeconfig.
@@ -84,12 +86,39 @@ impl<'a> TestNamespace<'a> {
         self.control_plane.client(identity).await
     }
 
-    /// kubectl with this namespace as its default: `-n NAME` is given first.
-    #[must_use]
-    pub fn kubectl(&self, identity: Identity) -> tokio::process::Command {
+    /// A kubeconfig file whose default namespace is this one.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub fn kubeconfig(&self, identity: Identity) -> Result<PathBuf, Error> {
+        let path =
+            self.control_plane
+                .folder()
+                .join(format!("{}-in-{}.kubeconfig", identity.name(), self.name));
+        if !path.exists() {
+            let mut kubeconfig = Kubeconfig::read_from(self.control_plane.kubeconfig(identity))?;
+            for context in kubeconfig
+                .contexts
+                .iter_mut()
+                .filter_map(|named| named.context.as_mut())
+            {
+                context.namespace = Some(self.name.clone());
+            }
+            // JSON is YAML.
+            let text = serde_json::to_string(&kubeconfig).map_err(kube::Error::SerdeError)?;
+            std::fs::write(&path, text).context(|| format!("writing {}", path.display()))?;
+        }
+        Ok(path)
+    }
+
+    /// [`ControlPlane::kubectl`] with this namespace as its default.
+    ///
+    /// # Errors
+    /// See [`TestNamespace::kubeconfig`].
+    pub fn kubectl(&self, identity: Identity) -> Result<tokio::process::Command, Error> {
         let mut command = self.control_plane.kubectl(identity);
-        command.args(["-n", &self.name]);
-        command
+        command.env("KUBECONFIG", self.kubeconfig(identity)?);
+        Ok(command)
     }
 
     /// Events, workloads, Rollouts and pods, as text.

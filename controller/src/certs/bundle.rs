@@ -19,6 +19,7 @@ use rustls::sign::CertifiedKey;
 
 use super::Name;
 use super::x509::{Facts, Malformed};
+use crate::telemetry::chain;
 
 /// Keys of the Secret's data.
 const CA_CERTIFICATE: &str = "ca.crt";
@@ -158,10 +159,7 @@ impl Bundle {
         let leaf = text(CERTIFICATE)
             .and_then(|chain| Leaf::new(chain, text(KEY)?, &authority))
             .inspect_err(|error| {
-                tracing::warn!(
-                    error = error as &dyn std::error::Error,
-                    "The Secret's certificate is unusable."
-                );
+                tracing::warn!(error = %chain(error), "The Secret's certificate is unusable.");
             })
             .ok();
         Ok(Self { authority, leaf })

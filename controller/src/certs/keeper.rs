@@ -23,6 +23,7 @@ use super::store::{Store, Written};
 use super::{CertState, Name, ServedKey, issue, store};
 use crate::gates::Gate;
 use crate::metrics::Metrics;
+use crate::telemetry::chain;
 
 /// How often the clock is looked at.
 const TICK: Duration = Duration::from_secs(5 * 60);
@@ -111,7 +112,7 @@ impl Keeper {
                 }
                 Err(error) => {
                     tracing::warn!(
-                        error = &error as &dyn std::error::Error,
+                        error = %chain(&error),
                         "Cannot keep the certificate; trying again."
                     );
                     retry = Some(Instant::now() + wait);
@@ -128,10 +129,7 @@ impl Keeper {
             let found = held.as_ref().and_then(|held| {
                 let read = Bundle::read(&held.data);
                 read.inspect_err(|error| {
-                    tracing::warn!(
-                        error = error as &dyn std::error::Error,
-                        "The Secret's authority is unusable."
-                    );
+                    tracing::warn!(error = %chain(error), "The Secret's authority is unusable.");
                 })
                 .ok()
             });

@@ -17,6 +17,8 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use serde_json::json;
 
+use crate::telemetry::chain;
+
 /// How long one request may take.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
 /// How long one watch lasts, so that a dead connection is noticed. In seconds, as the API takes it.
@@ -143,10 +145,7 @@ impl Store {
                 Ok(Event::Apply(_) | Event::Delete(_) | Event::InitDone) => Some(()),
                 Ok(Event::Init | Event::InitApply(_)) => None,
                 Err(error) => {
-                    tracing::warn!(
-                        error = &error as &dyn std::error::Error,
-                        "Watch of the certificate's Secret failed."
-                    );
+                    tracing::warn!(error = %chain(&error), "Watch of the certificate's Secret failed.");
                     None
                 }
             })

@@ -30,6 +30,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::telemetry::chain;
+
 /// Largest body that is read, in bytes: a review holds the old and the new object, each of at most about 3 MiB in JSON.
 pub(crate) const BODY_LIMIT: usize = 8 * 1024 * 1024;
 /// Bytes that a peer may send ahead on one HTTP/2 stream, so that a large review needs no round trips for permission.
@@ -117,10 +119,7 @@ pub(crate) async fn serve(
             }
             Err(error) if concerns_one_peer(&error) => {}
             Err(error) => {
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "Cannot accept connections."
-                );
+                tracing::warn!(error = chain(&error), "Cannot accept connections.");
                 let _ = stop.run_until_cancelled(sleep(ACCEPT_PAUSE)).await;
             }
         }
@@ -244,11 +243,11 @@ fn tell(peer: std::net::SocketAddr, broken: &Broken) {
             .and_then(|source| source.downcast_ref::<rustls::Error>()),
         Broken::Silent | Broken::Http(_) => None,
     };
-    let error = broken as &dyn std::error::Error;
+    let error = chain(broken);
     if let Some(rustls::Error::AlertReceived(alert)) = refused {
         tracing::warn!(%peer, ?alert, "A client refuses the webhook's certificate.");
     } else {
-        tracing::debug!(%peer, error, "Connection broke.");
+        tracing::debug!(%peer, %error, "Connection broke.");
     }
 }
 

@@ -218,7 +218,7 @@ async fn a_new_key_serves_new_connections_and_leaves_old_ones_alone() {
     let stream = server.connect(b"h2").await;
     let shown = stream.get_ref().1.peer_certificates().unwrap().to_vec();
     assert_eq!(shown, [certificate]);
-    assert_ne!(shown, [server.certificate.clone()]);
+    assert_ne!(shown.first(), Some(&server.certificate));
     hello(&mut before).await;
     server.ends().await;
 }

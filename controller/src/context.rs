@@ -1,0 +1,70 @@
+//! What every part of the controller shares.
+
+use std::sync::Arc;
+
+use kruise_rollout::names;
+use kruise_rollout::workload::GroupKind;
+use kube::Client;
+use kube::api::{Api, DynamicObject, PatchParams};
+use tokio::sync::{Notify, mpsc, watch};
+
+use crate::events::Event;
+use crate::metrics::Metrics;
+use crate::queue::Queue;
+use crate::world::{Key, Place, World};
+
+/// What every part of the controller shares.
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    /// Namespace of the controller's own objects.
+    pub(crate) namespace: String,
+    /// User name of this process, asked of the server once.
+    pub(crate) username: String,
+    pub(crate) world: World,
+    pub(crate) queue: Queue<Key>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// The set of kinds that are referred to, or marked, may have changed.
+    pub(crate) kinds_changed: Notify,
+    /// The set of namespaces with a release in progress may have changed.
+    pub(crate) releases_changed: Notify,
+    /// A CustomResourceDefinition changed.
+    pub(crate) definitions: watch::Sender<u64>,
+    /// Kinds whose updates the API server sends to us.
+    pub(crate) registered: watch::Sender<Vec<GroupKind>>,
+    pub(crate) events: mpsc::Sender<Event>,
+}
+
+impl Context {
+    /// Queues Rollouts.
+    pub(crate) fn look_at(&self, keys: impl IntoIterator<Item = Key>) {
+        for key in keys {
+            self.queue.push(key);
+        }
+    }
+
+    /// The API of a workload, once its kind is known.
+    pub(crate) fn api(&self, place: &Place) -> Option<Api<DynamicObject>> {
+        let resource = self.world.resource(&place.workload.kind)?;
+        Some(Api::namespaced_with(
+            self.client.clone(),
+            &place.namespace,
+            &resource,
+        ))
+    }
+}
+
+/// Parameters of every patch: our field manager.
+pub(crate) fn patch_params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(names::FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
+/// The same as a dry-run.
+pub(crate) fn dry_run_params() -> PatchParams {
+    PatchParams {
+        dry_run: true,
+        ..patch_params()
+    }
+}

@@ -1,0 +1,221 @@
+//! Who may do what: the controller's own rights, and roles for people.
+//!
+//! The ClusterRole of the controller has no rules of its own: it gathers those of every ClusterRole with a certain label. So a
+//! custom kind is enabled by applying one more labelled ClusterRole, which needs no change of ours and goes with the operator
+//! that brings the kind. Rights in the controller's namespace are a Role, so that it reads no other Secret of the cluster.
+
+use kruise_rollout::names;
+use serde_json::{Value, json};
+
+use super::{APP, Document, Error, yaml};
+
+/// API group of roles.
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// ServiceAccount, roles and bindings.
+pub(super) fn documents(namespace: &str) -> Result<Vec<Document>, Error> {
+    Ok(vec![
+        service_account(namespace).into(),
+        gathering_role().into(),
+        base_role().into(),
+        Document {
+            comment: Some(custom_kind_hint()?),
+            object: native_stateful_sets(),
+        },
+        cluster_role_binding(namespace).into(),
+        namespace_role(namespace).into(),
+        role_binding(namespace).into(),
+        viewer().into(),
+        editor().into(),
+        approver().into(),
+    ])
+}
+
+/// A ClusterRole. Each label has the value `true`.
+fn cluster_role(name: &str, labels: &[&str], rules: Value) -> Value {
+    let mut role = json!({
+        "apiVersion": format!("{RBAC}/v1"),
+        "kind": "ClusterRole",
+        "metadata": { "name": name, "labels": { APP.0: APP.1 } },
+        "rules": rules,
+    });
+    for label in labels {
+        role["metadata"]["labels"][*label] = json!("true");
+    }
+    role
+}
+
+/// The ClusterRole that owns what the controller registers. It is written without `rules`: those belong to the cluster's
+/// aggregation, and an empty list here would take all rights away for a moment whenever the manifests are applied again.
+fn gathering_role() -> Value {
+    json!({
+        "apiVersion": format!("{RBAC}/v1"),
+        "kind": "ClusterRole",
+        "metadata": { "name": names::CLUSTER_ROLE, "labels": { APP.0: APP.1 } },
+        "aggregationRule": { "clusterRoleSelectors": [{ "matchLabels": { names::AGGREGATE_TO_CONTROLLER: "true" } }] },
+    })
+}
+
+/// What the controller needs whatever kinds it governs.
+fn base_role() -> Value {
+    let webhooks = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
+    let rules = json!([
+        { "apiGroups": [names::GROUP], "resources": ["rollouts"], "verbs": ["get", "list", "watch", "patch"] },
+        { "apiGroups": [names::GROUP], "resources": ["rollouts/status"], "verbs": ["get", "patch", "update"] },
+        { "apiGroups": [names::GROUP], "resources": ["rollouts/finalizers"], "verbs": ["update"] },
+        { "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch", "delete"] },
+        { "apiGroups": ["apps"], "resources": ["replicasets", "statefulsets"], "verbs": ["get"] },
+        { "apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"] },
+        {
+            "apiGroups": ["apps"],
+            "resources": ["controllerrevisions"],
+            "verbs": ["get", "list", "watch", "create", "patch", "delete"],
+        },
+        { "apiGroups": ["admissionregistration.k8s.io"], "resources": webhooks, "verbs": ["get", "list", "watch", "create"] },
+        {
+            "apiGroups": ["admissionregistration.k8s.io"],
+            "resources": webhooks,
+            "resourceNames": [names::WEBHOOK_CONFIGURATION],
+            "verbs": ["patch", "delete"],
+        },
+        {
+            "apiGroups": ["apiextensions.k8s.io"],
+            "resources": ["customresourcedefinitions"],
+            "verbs": ["get", "list", "watch"],
+        },
+        { "apiGroups": [RBAC], "resources": ["clusterroles"], "resourceNames": [names::CLUSTER_ROLE], "verbs": ["get"] },
+        { "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"], "verbs": ["create"] },
+    ]);
+    cluster_role(
+        &format!("{}-base", names::CLUSTER_ROLE),
+        &[names::AGGREGATE_TO_CONTROLLER],
+        rules,
+    )
+}
+
+/// The one kind that is enabled from the start.
+fn native_stateful_sets() -> Value {
+    let rules = json!([
+        { "apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["get", "list", "watch", "patch"] },
+    ]);
+    cluster_role(
+        &format!("{}-statefulsets", names::CLUSTER_ROLE),
+        &[names::AGGREGATE_TO_CONTROLLER],
+        rules,
+    )
+}
+
+/// Says how a custom kind is enabled, with an example.
+fn custom_kind_hint() -> Result<String, Error> {
+    let rules = json!([
+        { "apiGroups": ["example.io"], "resources": ["mystatefulapps"], "verbs": ["get", "list", "watch", "patch"] },
+        { "apiGroups": ["example.io"], "resources": ["mystatefulapps/scale"], "verbs": ["get"] },
+    ]);
+    let example = cluster_role(
+        &format!("{}-mystatefulapps", names::CLUSTER_ROLE),
+        &[names::AGGREGATE_TO_CONTROLLER],
+        rules,
+    );
+    Ok(format!(
+        "Every ClusterRole with the label {} adds its rules to the controller's.\n\
+         One more such ClusterRole enables a custom kind, for example:\n\n{}",
+        names::AGGREGATE_TO_CONTROLLER,
+        yaml(&example)?
+    ))
+}
+
+fn service_account(namespace: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": { "name": names::CONTROLLER, "namespace": namespace, "labels": { APP.0: APP.1 } },
+    })
+}
+
+fn cluster_role_binding(namespace: &str) -> Value {
+    json!({
+        "apiVersion": format!("{RBAC}/v1"),
+        "kind": "ClusterRoleBinding",
+        "metadata": { "name": names::CLUSTER_ROLE, "labels": { APP.0: APP.1 } },
+        "roleRef": { "apiGroup": RBAC, "kind": "ClusterRole", "name": names::CLUSTER_ROLE },
+        "subjects": [subject(namespace)],
+    })
+}
+
+fn role_binding(namespace: &str) -> Value {
+    json!({
+        "apiVersion": format!("{RBAC}/v1"),
+        "kind": "RoleBinding",
+        "metadata": { "name": names::CONTROLLER, "namespace": namespace, "labels": { APP.0: APP.1 } },
+        "roleRef": { "apiGroup": RBAC, "kind": "Role", "name": names::CONTROLLER },
+        "subjects": [subject(namespace)],
+    })
+}
+
+fn subject(namespace: &str) -> Value {
+    json!({ "kind": "ServiceAccount", "name": names::CONTROLLER, "namespace": namespace })
+}
+
+/// Rights in the controller's own namespace: its certificate and its lease. A create cannot be bound to a name.
+fn namespace_role(namespace: &str) -> Value {
+    json!({
+        "apiVersion": format!("{RBAC}/v1"),
+        "kind": "Role",
+        "metadata": { "name": names::CONTROLLER, "namespace": namespace, "labels": { APP.0: APP.1 } },
+        "rules": [
+            { "apiGroups": [""], "resources": ["secrets"], "verbs": ["create"] },
+            {
+                "apiGroups": [""],
+                "resources": ["secrets"],
+                "resourceNames": [names::WEBHOOK_SERVICE],
+                "verbs": ["get", "list", "watch", "patch", "update"],
+            },
+            {
+                "apiGroups": ["coordination.k8s.io"],
+                "resources": ["leases"],
+                "verbs": ["get", "list", "watch", "create", "patch", "update"],
+            },
+        ],
+    })
+}
+
+/// People who may look, as a part of the cluster's `view`.
+fn viewer() -> Value {
+    let rules = json!([
+        { "apiGroups": [names::GROUP], "resources": ["rollouts"], "verbs": ["get", "list", "watch"] },
+    ]);
+    cluster_role(
+        "kruise-rollout-viewer",
+        &[&format!("{RBAC}/aggregate-to-view")],
+        rules,
+    )
+}
+
+/// People who may write Rollouts, as a part of the cluster's `edit`. Approval is not among it.
+fn editor() -> Value {
+    let verbs = [
+        "get",
+        "list",
+        "watch",
+        "create",
+        "patch",
+        "update",
+        "delete",
+        "deletecollection",
+    ];
+    let rules = json!([{ "apiGroups": [names::GROUP], "resources": ["rollouts"], "verbs": verbs }]);
+    cluster_role(
+        "kruise-rollout-editor",
+        &[&format!("{RBAC}/aggregate-to-edit")],
+        rules,
+    )
+}
+
+/// People who may approve a step, and nothing else.
+fn approver() -> Value {
+    let rules = json!([
+        { "apiGroups": [names::GROUP], "resources": ["rollouts"], "verbs": ["get"] },
+        { "apiGroups": [names::GROUP], "resources": ["rollouts/status"], "verbs": ["get", "patch"] },
+    ]);
+    cluster_role("kruise-rollout-approver", &[], rules)
+}

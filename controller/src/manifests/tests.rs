@@ -1,0 +1,268 @@
+//! Documents against the typed objects of their kinds, and the YAML against its readers.
+
+use std::collections::BTreeSet;
+
+use clap::Parser as _;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Namespace, Service, ServiceAccount};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kruise_rollout::names;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::*;
+use crate::args::{Args, Command};
+
+fn read(flags: &[&str]) -> (String, Vec<Value>) {
+    let line = ["x", "manifests"].iter().chain(flags);
+    let Command::Manifests(args) = Args::try_parse_from(line).unwrap().command else {
+        panic!()
+    };
+    let text = stream(&documents(&args).unwrap()).unwrap();
+    let read = serde_saphyr::from_multiple(&text).unwrap();
+    (text, read)
+}
+
+/// A typed object knows the fields of its kind only: what it does not give back is misspelt.
+fn is_typed<T: DeserializeOwned + Serialize>(document: &Value) {
+    let typed: T = serde_json::from_value(document.clone()).unwrap();
+    assert_eq!(serde_json::to_value(typed).unwrap(), *document);
+}
+
+#[test]
+fn every_document_is_an_object_of_its_kind() {
+    let (_, documents) = read(&[]);
+    for document in &documents {
+        match document["kind"].as_str().unwrap() {
+            "Namespace" => is_typed::<Namespace>(document),
+            "CustomResourceDefinition" => is_typed::<CustomResourceDefinition>(document),
+            "ServiceAccount" => is_typed::<ServiceAccount>(document),
+            "ClusterRole" => is_typed::<ClusterRole>(document),
+            "ClusterRoleBinding" => is_typed::<ClusterRoleBinding>(document),
+            "Role" => is_typed::<Role>(document),
+            "RoleBinding" => is_typed::<RoleBinding>(document),
+            "Service" => is_typed::<Service>(document),
+            "PodDisruptionBudget" => is_typed::<PodDisruptionBudget>(document),
+            "Deployment" => is_typed::<Deployment>(document),
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn what_others_need_comes_first() {
+    let (_, documents) = read(&[]);
+    let kinds: Vec<_> = documents
+        .iter()
+        .map(|document| document["kind"].as_str().unwrap())
+        .collect();
+    let order = [
+        "Namespace",
+        "CustomResourceDefinition",
+        "ServiceAccount",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Deployment",
+    ];
+    let places: Vec<_> = order
+        .iter()
+        .map(|kind| kinds.iter().position(|found| found == kind).unwrap())
+        .collect();
+    assert!(places.is_sorted(), "{kinds:?}");
+    let named: BTreeSet<_> = documents
+        .iter()
+        .map(|document| (&document["kind"], &document["metadata"]["name"]))
+        .map(|(kind, name)| format!("{kind}/{name}"))
+        .collect();
+    assert_eq!(named.len(), documents.len());
+}
+
+#[test]
+fn flags_reach_every_place() {
+    let (text, documents) = read(&["--namespace", "ops", "--image", "registry.example/controller:1"]);
+    assert!(!text.contains("namespace: kruise-rollout"));
+    for document in &documents {
+        let namespaced = !matches!(
+            document["kind"].as_str().unwrap(),
+            "Namespace" | "CustomResourceDefinition" | "ClusterRole" | "ClusterRoleBinding"
+        );
+        assert_eq!(
+            document["metadata"]["namespace"] == "ops",
+            namespaced,
+            "{}",
+            document["kind"]
+        );
+        for subject in document["subjects"].as_array().into_iter().flatten() {
+            assert_eq!(subject["namespace"], "ops");
+        }
+    }
+    let container = &documents.last().unwrap()["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["image"], "registry.example/controller:1");
+    let args = container["args"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|arg| arg.as_str().unwrap());
+    let Command::Run(run) = Args::try_parse_from(["x"].into_iter().chain(args))
+        .unwrap()
+        .command
+    else {
+        panic!()
+    };
+    assert_eq!(run.connect.namespace, "ops");
+    let ports = container["ports"].as_array().unwrap();
+    assert_eq!(ports[0]["containerPort"], run.webhook_bind.port());
+    assert_eq!(ports[1]["containerPort"], run.admin_bind.port());
+}
+
+#[test]
+fn crds_alone() {
+    let (_, documents) = read(&["crds"]);
+    assert_eq!(documents.len(), 1);
+    assert_eq!(
+        documents[0]["metadata"]["name"],
+        format!("rollouts.{}", names::GROUP)
+    );
+}
+
+#[test]
+fn the_controllers_role_gathers_what_is_labelled() {
+    let (_, documents) = read(&[]);
+    let mut roles = documents
+        .iter()
+        .filter(|document| document["kind"] == "ClusterRole");
+    let role = roles
+        .find(|role| role["metadata"]["name"] == names::CLUSTER_ROLE)
+        .unwrap();
+    assert!(role.get("rules").is_none());
+    let labels = role["aggregationRule"]["clusterRoleSelectors"][0]["matchLabels"]
+        .as_object()
+        .unwrap();
+    let gathered: Vec<_> = documents
+        .iter()
+        .filter(|document| {
+            labels
+                .iter()
+                .all(|(label, value)| document["metadata"]["labels"][label] == *value)
+        })
+        .map(|document| document["metadata"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        gathered,
+        [
+            "kruise-rollout-controller-base",
+            "kruise-rollout-controller-statefulsets"
+        ]
+    );
+}
+
+#[test]
+fn the_example_of_a_custom_kind_is_a_role() {
+    let (text, _) = read(&[]);
+    let lines = text.lines().filter_map(|line| line.strip_prefix("# "));
+    let example: String = lines
+        .skip_while(|line| !line.starts_with("apiVersion"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let example: Value = serde_saphyr::from_str(&example).unwrap();
+    is_typed::<ClusterRole>(&example);
+    assert_eq!(example["rules"][0]["resources"][0], "mystatefulapps");
+}
+
+#[test]
+fn strings_stay_strings_for_readers_of_yaml_1_1() {
+    let words = [
+        "true",
+        "True",
+        "false",
+        "yes",
+        "Yes",
+        "no",
+        "on",
+        "On",
+        "off",
+        "y",
+        "Y",
+        "n",
+        "N",
+        "null",
+        "Null",
+        "~",
+        "",
+        "1",
+        "-1",
+        "+1",
+        "0755",
+        "0o17",
+        "0x1f",
+        "0b11",
+        "1_000",
+        "1e3",
+        "1.5",
+        ".5",
+        "1.",
+        ".inf",
+        "-.inf",
+        ".nan",
+        "2026-11-30",
+        "2026-11-30T00:00:00Z",
+        "12:30:45",
+        "=",
+        "<<",
+        "-",
+        "?",
+        "- a",
+        "a: b",
+        "a #b",
+        "#a",
+        "*a",
+        "&a",
+        "!a",
+        "%a",
+        "@a",
+        "`a",
+        "[a",
+        "{a",
+        "]",
+        "}",
+        "|",
+        ">",
+        "'a",
+        "\"a",
+        " a",
+        "a ",
+        "a:",
+        "---",
+        "...",
+    ];
+    for word in words {
+        for value in [json!({ "key": word }), json!([word])] {
+            let text = yaml(&value).unwrap();
+            let scalar = text.trim_start_matches("key:").trim_start_matches('-').trim();
+            assert!(scalar.starts_with(['"', '\'']), "{word} came out as {scalar}");
+            assert_eq!(serde_saphyr::from_str::<Value>(&text).unwrap(), value);
+        }
+        let key = json!({ word: 1 });
+        let text = yaml(&key).unwrap();
+        assert!(text.starts_with(['"', '\'']), "key {word} came out as {text}");
+        assert_eq!(serde_saphyr::from_str::<Value>(&text).unwrap(), key);
+    }
+    for text in [
+        "two\nlines",
+        "ends\n",
+        "tab\tinside",
+        "\u{7}bell",
+        "ü",
+        "a\n\nb\n\n",
+        " \n x",
+    ] {
+        let value = json!({ "key": text });
+        assert_eq!(
+            serde_saphyr::from_str::<Value>(&yaml(&value).unwrap()).unwrap(),
+            value,
+            "{text:?}"
+        );
+    }
+}

@@ -1,0 +1,101 @@
+//! Patches of workloads and of the Rollout's metadata.
+
+use json_patch::{Patch as JsonPatch, PatchOperation, RemoveOperation, TestOperation, jsonptr::PointerBuf};
+use kruise_rollout::api::v1beta1::Rollout;
+use kruise_rollout::names;
+use kruise_rollout::rollout::{EditKind, Workload};
+use kube::Api;
+use kube::api::{DynamicObject, Patch};
+use serde_json::{Value, json};
+
+use super::Error;
+use crate::context::{Context, patch_params};
+use crate::triggers::put_object;
+use crate::world::{Key, Place, Snapshot};
+
+/// Patches a workload, and takes the answer into the stores, so that the next look sees it.
+pub(super) async fn edit(
+    context: &Context,
+    key: &Key,
+    workload: &Workload,
+    kind: EditKind,
+    patch: &JsonPatch,
+) -> Result<(), Error> {
+    let place = Place {
+        namespace: key.namespace.clone(),
+        workload: workload.clone(),
+    };
+    let api = context.api(&place).ok_or(Error::NoKind)?;
+    let patch: Patch<()> = Patch::Json(patch.clone());
+    let object = api.patch(&workload.name, &patch_params(), &patch).await?;
+    tracing::info!(rollout = %key, %workload, edit = kind.name(), "Wrote the workload.");
+    context.metrics.acted(kind.name());
+    put_object(context, &place, object);
+    context.releases_changed.notify_one();
+    context.kinds_changed.notify_one();
+    Ok(())
+}
+
+/// Drops our entries in the workload's managed fields. They would make the next apply of its owner conflict, although all that
+/// was ours has been handed back; the server does not allow it in the same patch.
+pub(super) async fn disown(context: &Context, key: &Key, workload: &Workload) -> Result<(), Error> {
+    let place = Place {
+        namespace: key.namespace.clone(),
+        workload: workload.clone(),
+    };
+    let api = context.api(&place).ok_or(Error::NoKind)?;
+    let object = api.get_metadata(&workload.name).await?;
+    let entries = object.metadata.managed_fields.unwrap_or_default();
+    let ours: Vec<_> = entries
+        .iter()
+        .enumerate()
+        .filter(|(_, entry)| {
+            entry.manager.as_deref() == Some(names::FIELD_MANAGER)
+                && entry.operation.as_deref() == Some("Update")
+        })
+        .map(|(index, _)| index)
+        .collect();
+    if ours.is_empty() {
+        return Ok(());
+    }
+    let mut operations = Vec::new();
+    // From the end, so that the places of the others stay.
+    for index in ours.into_iter().rev() {
+        let entry = PointerBuf::from_tokens(["metadata", "managedFields", &index.to_string()]);
+        let manager = PointerBuf::from_tokens(["metadata", "managedFields", &index.to_string(), "manager"]);
+        operations.push(PatchOperation::Test(TestOperation {
+            path: manager,
+            value: json!(names::FIELD_MANAGER),
+        }));
+        operations.push(PatchOperation::Remove(RemoveOperation { path: entry }));
+    }
+    let patch: Patch<()> = Patch::Json(JsonPatch(operations));
+    let object: DynamicObject = api.patch(&workload.name, &patch_params(), &patch).await?;
+    context.metrics.acted("disown");
+    put_object(context, &place, object);
+    Ok(())
+}
+
+/// Removes the finalizer of another controller from the Rollout.
+pub(super) async fn drop_finalizer(context: &Context, key: &Key, snapshot: &Snapshot) -> Result<(), Error> {
+    let finalizers = snapshot
+        .rollout
+        .as_ref()
+        .and_then(|rollout| rollout.metadata.finalizers.as_ref());
+    let Some(index) = finalizers.and_then(|f| f.iter().position(|f| f == names::LEGACY_FINALIZER)) else {
+        return Ok(());
+    };
+    let path = PointerBuf::from_tokens(["metadata", "finalizers", &index.to_string()]);
+    let test = TestOperation {
+        path: path.clone(),
+        value: Value::from(names::LEGACY_FINALIZER),
+    };
+    let patch: Patch<()> = Patch::Json(JsonPatch(vec![
+        PatchOperation::Test(test),
+        PatchOperation::Remove(RemoveOperation { path }),
+    ]));
+    let api: Api<Rollout> = Api::namespaced(context.client.clone(), &key.namespace);
+    let rollout = api.patch(&key.name, &patch_params(), &patch).await?;
+    context.look_at(context.world.put_rollout(rollout));
+    Ok(())
+}

@@ -1,0 +1,339 @@
+//! Guarding a workload, proven step by step.
+//!
+//! The stable template is recorded; a dry-run sets the hold partition, which must come back as sent, else no mark is set, so that
+//! nobody's update can fail because of us; the mark is set; a dry-run changes the template under our own identity, which must come
+//! back held. What the server answered instead is the message of the condition.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use json_patch::Patch as JsonPatch;
+use kruise_rollout::lens::PatchBuilder;
+use kruise_rollout::names;
+use kruise_rollout::rollout::{Proof, Workload};
+use kruise_rollout::workload::{Adapter, Guard, TemplateId, View, adapter_for};
+use kube::ResourceExt as _;
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{Error, record};
+use crate::context::{Context, dry_run_params, patch_params};
+use crate::triggers::put_object;
+use crate::world::{Key, Place, Snapshot};
+
+/// How long a fresh registration may take to be written; a worker waits so long.
+const REGISTERED_WITHIN: Duration = Duration::from_millis(500);
+/// How long it may then take to become active on the API server.
+const ACTIVE_WITHIN: Duration = Duration::from_secs(1);
+/// Pause between two looks whether it is.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// When a workload that could not be guarded is tried again although nothing changed.
+const RETRY: SignedDuration = SignedDuration::from_secs(15);
+
+/// Why a workload cannot be guarded.
+struct Refusal {
+    reason: &'static str,
+    message: String,
+}
+
+impl Refusal {
+    fn new(reason: &'static str, message: String) -> Self {
+        Self { reason, message }
+    }
+}
+
+/// What stopped the procedure: the workload's nature, or the way to it.
+enum Stop {
+    Refused(Refusal),
+    Failed(Error),
+}
+
+impl From<kube::Error> for Stop {
+    fn from(error: kube::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Guards the target of a Rollout, or finds out why it cannot be. The result is remembered and looked at next.
+pub(super) async fn guard(context: &Context, key: &Key, snapshot: &Snapshot) -> Result<(), Error> {
+    let Some(Ok(seen)) = &snapshot.seen else {
+        return Ok(());
+    };
+    let Some(workload) = &snapshot.workload else {
+        return Ok(());
+    };
+    let proof = match prove(context, key, snapshot, workload).await {
+        Ok(()) => Proof::Proven,
+        Err(Stop::Failed(error)) => return Err(error),
+        Err(Stop::Refused(Refusal { reason, message })) => Proof::Refused {
+            reason,
+            message,
+            retry: Timestamp::now() + RETRY,
+        },
+    };
+    context.metrics.acted("guard");
+    context.world.prove(key, &seen.uid, proof);
+    context.queue.push(key.clone());
+    Ok(())
+}
+
+async fn prove(context: &Context, key: &Key, snapshot: &Snapshot, workload: &Workload) -> Result<(), Stop> {
+    let Some(rollout) = &snapshot.rollout else {
+        return Ok(());
+    };
+    let place = Place {
+        namespace: key.namespace.clone(),
+        workload: workload.clone(),
+    };
+    let api = context.api(&place).ok_or(Error::NoKind)?;
+    let adapter = adapter_for(&workload.kind).ok_or(Error::NoKind)?;
+    registered(context, workload).await?;
+    let object = api.get(&workload.name).await?;
+    let subject = Subject::read(adapter, &object)?;
+    if subject.view.hold().is_some() {
+        // A release has begun meanwhile: the hold has proven itself.
+        put_object(context, &place, object);
+        return Ok(());
+    }
+    can_be_held(&api, &subject, workload).await?;
+    let marked = match subject.view.guard() {
+        Some(guard) if guard.rollout == key.name => object,
+        _ => {
+            record::record(context, rollout, &subject.template).await?;
+            mark(&api, &subject, key, &object).await?
+        }
+    };
+    let subject = Subject::read(adapter, &marked)?;
+    put_object(context, &place, marked);
+    if let Err(stop) = is_held(&api, &subject, workload).await {
+        if matches!(stop, Stop::Refused(_)) {
+            let unmarked = unmark(&api, &subject, workload).await?;
+            put_object(context, &place, unmarked);
+        }
+        return Err(stop);
+    }
+    Ok(())
+}
+
+/// The workload as it was read.
+struct Subject {
+    adapter: &'static dyn Adapter,
+    view: View,
+    template: Value,
+}
+
+impl Subject {
+    fn read(adapter: &'static dyn Adapter, object: &DynamicObject) -> Result<Self, Error> {
+        let value = serde_json::to_value(object)?;
+        // A field that cannot be read is said by the next decision, which sees the same object.
+        let view = adapter.view(&value).map_err(serde::de::Error::custom);
+        let view = view.map_err(Error::Json)?;
+        Ok(Self {
+            adapter,
+            view,
+            template: value["spec"]["template"].clone(),
+        })
+    }
+
+    /// A patch that holds only against the same generation of the same object.
+    fn patch(&self) -> PatchBuilder {
+        PatchBuilder::new(self.view.skeleton.clone())
+            .test(["metadata", "uid"], json!(self.view.uid))
+            .test(["metadata", "generation"], json!(self.view.generation))
+    }
+}
+
+/// Waits until the kind is registered.
+async fn registered(context: &Context, workload: &Workload) -> Result<(), Stop> {
+    let mut kinds = context.registered.subscribe();
+    let registered = kinds.wait_for(|kinds| kinds.contains(&workload.kind));
+    match timeout(REGISTERED_WITHIN, registered).await {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Stop::Refused(Refusal::new(
+            "NotRegistered",
+            format!(
+                "{} cannot be guarded: the controller could not register it with the API server. Look at the \
+                 controller's log for why the MutatingWebhookConfiguration {} cannot be written",
+                workload.kind,
+                names::WEBHOOK_CONFIGURATION
+            ),
+        ))),
+    }
+}
+
+/// Dry-run: the hold partition must come back as sent.
+async fn can_be_held(api: &Api<DynamicObject>, subject: &Subject, workload: &Workload) -> Result<(), Stop> {
+    let path = subject.adapter.partition_path();
+    let patch = subject.patch().set(path, json!(names::HOLD_PARTITION)).build();
+    let field = path.join(".");
+    match send(api, workload, &dry_run_params(), patch).await {
+        Ok(answer) => match path.iter().try_fold(&answer, |at, name| at.get(*name)) {
+            Some(partition) if *partition == json!(names::HOLD_PARTITION) => Ok(()),
+            partition => Err(Stop::Refused(Refusal::new(
+                "PartitionNotKept",
+                format!(
+                    "{workload} cannot be held: {field} was set to {} in a dry-run and came back {}. The schema of {} must \
+                     have this field as an integer, and no other webhook may change it",
+                    names::HOLD_PARTITION,
+                    partition.map_or_else(|| "not at all".to_owned(), |p| format!("as {p}")),
+                    workload.kind
+                ),
+            ))),
+        },
+        Err(kube::Error::Api(status)) if is_verdict(&status) => Err(Stop::Refused(Refusal::new(
+            "PartitionRefused",
+            format!(
+                "{workload} cannot be held: the API server refuses {} as {field}: {}. The schema of {} must allow it",
+                names::HOLD_PARTITION,
+                status.message,
+                workload.kind
+            ),
+        ))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A refusal for what was sent, as against a lost race (a test that failed: 422 without details) or a fault.
+fn is_verdict(status: &kube::core::Status) -> bool {
+    match status.code {
+        400 | 403 => true,
+        422 => status
+            .details
+            .as_ref()
+            .is_some_and(|details| !details.causes.is_empty()),
+        _ => false,
+    }
+}
+
+/// Sets the guard mark, against the very object that was read.
+async fn mark(
+    api: &Api<DynamicObject>,
+    subject: &Subject,
+    key: &Key,
+    object: &DynamicObject,
+) -> Result<DynamicObject, Stop> {
+    let text = Guard::text(&subject.view.uid, &key.name, &TemplateId::of(&subject.template));
+    let patch = json!({"metadata": {
+        "uid": subject.view.uid,
+        "resourceVersion": subject.view.resource_version,
+        "annotations": {names::GUARDED_BY: text},
+    }});
+    Ok(api
+        .patch(&object.name_any(), &patch_params(), &Patch::Merge(patch))
+        .await?)
+}
+
+async fn unmark(
+    api: &Api<DynamicObject>,
+    subject: &Subject,
+    workload: &Workload,
+) -> Result<DynamicObject, Stop> {
+    let path = ["metadata", "annotations", names::GUARDED_BY];
+    let text = subject.view.skeleton["metadata"]["annotations"][names::GUARDED_BY].clone();
+    let patch: Patch<()> = Patch::Json(subject.patch().test(path, text).remove(&path).build());
+    Ok(api.patch(&workload.name, &patch_params(), &patch).await?)
+}
+
+/// Dry-run under our own identity: a changed template must come back held. A registration takes some milliseconds to become
+/// active, so an answer that is not held is believed only after a while.
+async fn is_held(api: &Api<DynamicObject>, subject: &Subject, workload: &Workload) -> Result<(), Stop> {
+    let deadline = Instant::now() + ACTIVE_WITHIN;
+    let mut probe = probe_annotation(subject);
+    loop {
+        let refusal = match send(api, workload, &dry_run_params(), probe.clone()).await {
+            Ok(answer) if held(subject, &answer) => return Ok(()),
+            Ok(answer) if answer["spec"]["template"] == subject.template => {
+                // The schema drops annotations of the template; an image it must have.
+                match probe_image(subject) {
+                    Some(by_image) if by_image != probe => {
+                        probe = by_image;
+                        continue;
+                    }
+                    _ => Refusal::new(
+                        "TemplateNotKept",
+                        format!(
+                            "{workload} cannot be guarded: a change of spec.template in a dry-run was dropped by the server"
+                        ),
+                    ),
+                }
+            }
+            Ok(_) => Refusal::new(
+                "TemplateNotHeld",
+                format!(
+                    "{workload} is not guarded: a template change came back from a dry-run without being held. Is another \
+                     webhook changing the partition, or is the MutatingWebhookConfiguration {} overwritten?",
+                    names::WEBHOOK_CONFIGURATION
+                ),
+            ),
+            Err(kube::Error::Api(status)) if status.code == 500 || is_verdict(&status) => Refusal::new(
+                "ProbeRefused",
+                format!(
+                    "{workload} is not guarded: the API server answers a template change: {}",
+                    status.message
+                ),
+            ),
+            Err(error) => return Err(error.into()),
+        };
+        if Instant::now() >= deadline {
+            return Err(Stop::Refused(refusal));
+        }
+        sleep(LOOK_AGAIN).await;
+    }
+}
+
+fn held(subject: &Subject, answer: &Value) -> bool {
+    let partition = subject
+        .adapter
+        .partition_path()
+        .iter()
+        .try_fold(answer, |at, name| at.get(*name));
+    answer["spec"]["template"] != subject.template
+        && partition.and_then(Value::as_i64) == Some(names::HOLD_PARTITION)
+        && answer["metadata"]["annotations"]
+            .get(names::IN_PROGRESSING)
+            .is_some()
+}
+
+fn probe_annotation(subject: &Subject) -> JsonPatch {
+    let skeleton = json!({"spec": {"template": {"metadata": subject.template["metadata"]}}});
+    let probe = PatchBuilder::new(skeleton)
+        .test(["metadata", "uid"], json!(subject.view.uid))
+        .test(["metadata", "generation"], json!(subject.view.generation));
+    probe
+        .set(
+            &["spec", "template", "metadata", "annotations", names::GUARD_PROBE],
+            json!("dry-run"),
+        )
+        .build()
+}
+
+fn probe_image(subject: &Subject) -> Option<JsonPatch> {
+    let image = subject.template["spec"]["containers"][0]["image"].as_str()?;
+    let path = ["spec", "template", "spec", "containers", "0", "image"];
+    let mut patch = subject.patch().build();
+    patch.0.push(json_patch::PatchOperation::Replace(
+        json_patch::ReplaceOperation {
+            path: kruise_rollout::lens::pointer(path),
+            value: json!(format!("{image}-guard-probe")),
+        },
+    ));
+    Some(patch)
+}
+
+async fn send(
+    api: &Api<DynamicObject>,
+    workload: &Workload,
+    params: &PatchParams,
+    patch: JsonPatch,
+) -> kube::Result<Value> {
+    let patch: Patch<()> = Patch::Json(patch);
+    let object = api.patch(&workload.name, params, &patch).await?;
+    Ok(serde_json::to_value(object).unwrap_or_default())
+}

@@ -1,0 +1,209 @@
+//! The driver: observe → decide → apply → write the status.
+//!
+//! Workers take keys from the queue. Reads come from the stores; what is written carries tests of what was read, so a stale read
+//! loses (409, or 422 of a failed test) and the world is looked at again.
+
+mod apply;
+mod guard;
+mod record;
+mod status;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Instant;
+
+use jiff::Timestamp;
+use kruise_rollout::rollout::{Action, Children, Decision, Observed, Stray, Target, Wake, decide};
+use kruise_rollout::workload::adapter_for;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::context::Context;
+use crate::events::Event;
+use crate::lease::Leadership;
+use crate::queue::Turn;
+use crate::telemetry::chain;
+use crate::world::{Key, Snapshot, Watch};
+
+/// Works until the stop, while this replica leads; what is being done at the stop is finished, what is being done when the lease
+/// is lost is abandoned.
+pub(crate) async fn work(
+    context: Arc<Context>,
+    leadership: Leadership,
+    workers: u16,
+    stop: CancellationToken,
+) -> Result<(), Infallible> {
+    let mut tasks = JoinSet::new();
+    for _ in 0..workers {
+        let (context, mut leadership, stop) = (context.clone(), leadership.clone(), stop.clone());
+        tasks.spawn(async move {
+            while stop.run_until_cancelled(leadership.gained()).await.is_some() {
+                let Some(key) = stop.run_until_cancelled(context.queue.next()).await else {
+                    break;
+                };
+                let turn = if leadership.holds() {
+                    tokio::select! {
+                        turn = reconcile(&context, &key) => turn,
+                        () = leadership.lost() => Turn::Failed,
+                    }
+                } else {
+                    Turn::Failed
+                };
+                context.queue.end(&key, turn);
+            }
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(panic) = ended {
+            std::panic::resume_unwind(panic.into_panic());
+        }
+    }
+    Ok(())
+}
+
+/// Why a turn ended early.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The world has moved since it was read.
+    #[error("the object has changed since it was read")]
+    Raced(#[source] Box<kube::Error>),
+    /// The object is gone.
+    #[error("the object is gone")]
+    Gone(#[source] Box<kube::Error>),
+    /// Anything else that the API server or the way to it says.
+    #[error("API server")]
+    Api(#[source] Box<kube::Error>),
+    /// The kind is not known any more.
+    #[error("the kind is not watched any more")]
+    NoKind,
+    /// An object that is no JSON.
+    #[error("object is not JSON")]
+    Json(#[from] serde_json::Error),
+}
+
+impl From<kube::Error> for Error {
+    fn from(error: kube::Error) -> Self {
+        // A failed test of a JSON patch is a 422 without details; nothing else that we send is answered so.
+        match &error {
+            kube::Error::Api(status) if matches!(status.code, 409 | 422) => Self::Raced(Box::new(error)),
+            kube::Error::Api(status) if status.code == 404 => Self::Gone(Box::new(error)),
+            _ => Self::Api(Box::new(error)),
+        }
+    }
+}
+
+async fn reconcile(context: &Arc<Context>, key: &Key) -> Turn {
+    let began = Instant::now();
+    let Some(snapshot) = context.world.snapshot(key) else {
+        return Turn::Done;
+    };
+    let now = Timestamp::now();
+    let decision = decide(&observe(context, key, &snapshot, now));
+    let (outcome, turn) = match apply(context, key, &snapshot, &decision).await {
+        Ok(()) => {
+            let outcome = if decision.actions.is_empty() && decision.status.is_none() {
+                "silent"
+            } else {
+                "acted"
+            };
+            (outcome, turn(decision.wake, now))
+        }
+        Err(error @ (Error::Raced(_) | Error::Gone(_) | Error::NoKind)) => {
+            tracing::debug!(rollout = %key, error = %chain(&error), "Looks again.");
+            ("raced", Turn::Failed)
+        }
+        Err(error) => {
+            tracing::warn!(rollout = %key, error = %chain(&error), "Could not go on.");
+            ("failed", Turn::Failed)
+        }
+    };
+    context.metrics.reconciled(outcome, began.elapsed());
+    turn
+}
+
+fn turn(wake: Wake, now: Timestamp) -> Turn {
+    match wake {
+        Wake::OnChange => Turn::Done,
+        Wake::At(at) => Turn::After(at.duration_since(now).try_into().unwrap_or_default()),
+    }
+}
+
+/// What `decide` sees of a snapshot.
+fn observe<'a>(context: &'a Context, key: &'a Key, snapshot: &'a Snapshot, now: Timestamp) -> Observed<'a> {
+    let adapter = snapshot
+        .workload
+        .as_ref()
+        .and_then(|workload| adapter_for(&workload.kind));
+    let target = match (&snapshot.watch, adapter, &snapshot.seen) {
+        _ if snapshot.rollout.is_none() => Target::Missing,
+        (_, None, _) => Target::Unsupported,
+        (Watch::NoKind, ..) => Target::NoKind,
+        (Watch::Refused(answer), ..) => Target::Unreadable(answer.clone()),
+        (Watch::Starting, _, None) => Target::Pending,
+        (_, _, None) => Target::Missing,
+        (_, _, Some(Err((_, error)))) => Target::Malformed(error.clone()),
+        (_, Some(adapter), Some(Ok(view))) => Target::Present {
+            adapter,
+            view,
+            children: snapshot.pods.as_deref().map_or(Children::Unknown, Children::Pods),
+            proof: &snapshot.proof,
+        },
+    };
+    Observed {
+        rollout: snapshot.rollout.as_deref(),
+        namespace: &key.namespace,
+        name: &key.name,
+        workload: snapshot.workload.as_ref(),
+        target,
+        strays: snapshot
+            .strays
+            .iter()
+            .map(|(workload, adapter, view)| Stray {
+                workload,
+                adapter: *adapter,
+                view,
+            })
+            .collect(),
+        rival: snapshot.rival.as_deref(),
+        own_namespace: &context.namespace,
+        now,
+    }
+}
+
+/// Does what was decided, in order, then remembers it. Events come last, since they tell of what has been done.
+async fn apply(
+    context: &Arc<Context>,
+    key: &Key,
+    snapshot: &Snapshot,
+    decision: &Decision,
+) -> Result<(), Error> {
+    let mut announcements = Vec::new();
+    for action in &decision.actions {
+        match action {
+            Action::Guard => guard::guard(context, key, snapshot).await?,
+            Action::Record => record::record_target(context, key, snapshot).await?,
+            Action::Edit {
+                workload,
+                kind,
+                patch,
+            } => {
+                apply::edit(context, key, workload, *kind, patch).await?;
+            }
+            Action::Disown(workload) => apply::disown(context, key, workload).await?,
+            Action::DropFinalizer => apply::drop_finalizer(context, key, snapshot).await?,
+            Action::Announce(announcement) => announcements.push(announcement.clone()),
+        }
+    }
+    let Some(rollout) = &snapshot.rollout else {
+        return Ok(());
+    };
+    if let Some(status) = &decision.status {
+        status::write(context, key, rollout, status).await?;
+    }
+    for announcement in announcements {
+        tracing::info!(rollout = %key, reason = announcement.reason, "{}", announcement.message);
+        // A full backlog drops the event: it only tells.
+        let _ = context.events.try_send(Event::new(rollout, announcement));
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! Recorded templates: what `undo` goes back to.
+//!
+//! Each template that a Rollout has met is a ControllerRevision owned by the Rollout, so that it goes with it. The records carry no
+//! labels that a selector of an operator could match. A template that is released again gets a new, higher revision number.
+
+use std::cmp::Reverse;
+
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use kruise_rollout::api::v1beta1::Rollout;
+use kruise_rollout::names;
+use kruise_rollout::workload::TemplateId;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PostParams};
+use kube::{Resource as _, ResourceExt as _};
+use serde_json::{Value, json};
+
+use super::Error;
+use crate::context::{Context, patch_params};
+use crate::world::{Key, Place, Snapshot};
+
+/// Largest template that is recorded, in bytes of JSON: objects above about 1.5 MiB are refused by etcd.
+const LIMIT: usize = 1024 * 1024;
+/// Records that are kept for each Rollout.
+const HISTORY: usize = 10;
+
+/// Records the present template of the Rollout's workload.
+pub(super) async fn record_target(context: &Context, key: &Key, snapshot: &Snapshot) -> Result<(), Error> {
+    let (Some(rollout), Some(workload)) = (&snapshot.rollout, &snapshot.workload) else {
+        return Ok(());
+    };
+    let place = Place {
+        namespace: key.namespace.clone(),
+        workload: workload.clone(),
+    };
+    let api = context.api(&place).ok_or(Error::NoKind)?;
+    let object = api.get(&workload.name).await?;
+    record(context, rollout, &object.data["spec"]["template"]).await
+}
+
+/// Records a template unless the newest record is of it.
+pub(super) async fn record(context: &Context, rollout: &Rollout, template: &Value) -> Result<(), Error> {
+    let size = serde_json::to_vec(template)?.len();
+    if size > LIMIT {
+        tracing::warn!(
+            rollout = rollout.name_any(),
+            size,
+            "The template is too large to be recorded; undo will not offer it."
+        );
+        return Ok(());
+    }
+    let namespace = rollout.namespace().unwrap_or_default();
+    let api: Api<ControllerRevision> = Api::namespaced(context.client.clone(), &namespace);
+    let mut records = records_of(&api, rollout).await?;
+    records.sort_by_key(|record| Reverse(record.revision));
+    let id = TemplateId::of(template).to_string();
+    let next = records.first().map_or(1, |record| record.revision + 1);
+    let of_template =
+        |record: &&ControllerRevision| record.annotations().get(names::TEMPLATE_ID) == Some(&id);
+    match records.iter().find(of_template) {
+        Some(record) if record.revision + 1 == next => return Ok(()),
+        Some(record) => {
+            let patch = json!({"metadata": {"resourceVersion": record.resource_version()}, "revision": next});
+            api.patch(&record.name_any(), &patch_params(), &Patch::Merge(patch))
+                .await?;
+        }
+        None => {
+            let record = serde_json::from_value(document(rollout, &id, next, template))?;
+            let params = PostParams {
+                field_manager: Some(names::FIELD_MANAGER.to_owned()),
+                ..PostParams::default()
+            };
+            match api.create(&params, &record).await {
+                // Another process of ours was here first.
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                created => drop(created?),
+            }
+        }
+    }
+    for old in records
+        .iter()
+        .filter(|record| !of_template(record))
+        .skip(HISTORY - 1)
+    {
+        let params = DeleteParams::default().preconditions(kube::api::Preconditions {
+            uid: old.uid(),
+            resource_version: None,
+        });
+        match api.delete(&old.name_any(), &params).await {
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+            deleted => drop(deleted?),
+        }
+    }
+    Ok(())
+}
+
+async fn records_of(
+    api: &Api<ControllerRevision>,
+    rollout: &Rollout,
+) -> Result<Vec<ControllerRevision>, Error> {
+    let mut records = Vec::new();
+    let mut page = ListParams::default().limit(100);
+    loop {
+        let list = api.list(&page).await?;
+        let token = list.metadata.continue_.clone().filter(|token| !token.is_empty());
+        records.extend(list.items.into_iter().filter(|record| {
+            record
+                .owner_references()
+                .iter()
+                .any(|owner| Some(&owner.uid) == rollout.metadata.uid.as_ref())
+        }));
+        let Some(token) = token else { return Ok(records) };
+        page.continue_token = Some(token);
+    }
+}
+
+fn document(rollout: &Rollout, id: &str, revision: i64, template: &Value) -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": format!("{}-{id}", rollout.name_any()),
+            "namespace": rollout.namespace(),
+            "annotations": {names::TEMPLATE_ID: id},
+            "ownerReferences": [{
+                "apiVersion": Rollout::api_version(&()), "kind": Rollout::kind(&()),
+                "name": rollout.name_any(), "uid": rollout.uid(), "blockOwnerDeletion": false,
+            }],
+        },
+        "revision": revision,
+        "data": {"template": template},
+    })
+}

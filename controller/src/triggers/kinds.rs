@@ -1,0 +1,238 @@
+use std::collections::{BTreeMap, HashSet};
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use kruise_rollout::names;
+use kruise_rollout::rollout::Workload;
+use kruise_rollout::workload::GroupKind;
+use kube::api::{ApiResource, DynamicObject};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, ResourceExt as _, discovery};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::watch_config;
+use crate::context::Context;
+use crate::telemetry::chain;
+use crate::world::{Place, Watch};
+
+/// How long a kind that is not there is waited for before the server is asked again although no definition changed: kinds of
+/// aggregated API servers have none.
+const ASK_AGAIN: Duration = Duration::from_secs(30);
+
+/// Watches exactly the kinds that Rollouts refer to or that have a marked object, and says which they are to `watched`.
+/// `at_first` are the kinds that were registered by an earlier process: their marked objects are found by watching them once.
+pub(crate) async fn follow(
+    context: Arc<Context>,
+    at_first: Vec<GroupKind>,
+    watched: watch::Sender<Vec<ApiResource>>,
+    stop: CancellationToken,
+) -> Result<(), Infallible> {
+    let mut running: BTreeMap<GroupKind, CancellationToken> = BTreeMap::new();
+    let mut unexplored: HashSet<GroupKind> = at_first.into_iter().collect();
+    let mut tasks = JoinSet::new();
+    loop {
+        // Before all Rollouts are known, a kind that nobody seems to refer to is not to be dropped.
+        if !context.world.knows_rollouts() {
+            if stop
+                .run_until_cancelled(context.kinds_changed.notified())
+                .await
+                .is_none()
+            {
+                return Ok(());
+            }
+            continue;
+        }
+        let mut wanted = context.world.wanted_kinds();
+        unexplored.retain(|kind| !context.world.is_followed(kind));
+        wanted.extend(unexplored.iter().cloned());
+        running.retain(|kind, token| {
+            let keep = wanted.contains(kind);
+            if !keep {
+                token.cancel();
+                context.world.forget_kind(kind);
+            }
+            keep
+        });
+        for kind in &wanted {
+            if !running.contains_key(kind) {
+                let token = stop.child_token();
+                tasks.spawn(follow_kind(context.clone(), kind.clone(), token.clone()));
+                running.insert(kind.clone(), token);
+            }
+        }
+        while tasks.try_join_next().is_some() {}
+        context.metrics.watches(running.len());
+        let resources: Vec<_> = running
+            .keys()
+            .filter_map(|kind| context.world.resource(kind))
+            .collect();
+        watched.send_if_modified(|now| (*now != resources).then(|| *now = resources).is_some());
+        if stop
+            .run_until_cancelled(context.kinds_changed.notified())
+            .await
+            .is_none()
+        {
+            break;
+        }
+    }
+    tasks.shutdown().await;
+    Ok(())
+}
+
+/// Follows one kind: finds its resource, then watches it until the kind is gone, and begins anew.
+async fn follow_kind(context: Arc<Context>, kind: GroupKind, stop: CancellationToken) {
+    let mut definitions = context.definitions.subscribe();
+    while !stop.is_cancelled() {
+        definitions.mark_unchanged();
+        match find(&context, &kind).await {
+            Ok(Some(resource)) => {
+                // Until the list is read the kind counts as starting, also when it comes back.
+                context.look_at(
+                    context
+                        .world
+                        .set_watch(&kind, Watch::Starting, Some(resource.clone())),
+                );
+                context.kinds_changed.notify_one();
+                watch_kind(&context, &kind, &resource, &stop).await;
+                continue;
+            }
+            Ok(None) => context.look_at(context.world.set_watch(&kind, Watch::NoKind, None)),
+            Err(error) => {
+                let watch = Watch::Refused(error.to_string());
+                context.look_at(context.world.set_watch(&kind, watch, None));
+            }
+        }
+        tokio::select! {
+            () = stop.cancelled() => {}
+            _ = definitions.changed() => {}
+            () = tokio::time::sleep(ASK_AGAIN) => {}
+        }
+    }
+}
+
+/// The resource of a kind, in the version that the server recommends.
+async fn find(context: &Context, kind: &GroupKind) -> kube::Result<Option<ApiResource>> {
+    match discovery::group(&context.client, &kind.group).await {
+        Ok(group) => Ok(group.recommended_kind(&kind.kind).map(|(resource, _)| resource)),
+        Err(kube::Error::Discovery(_)) => Ok(None),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Watches until the stop, or until the server says that there is no such resource.
+async fn watch_kind(context: &Context, kind: &GroupKind, resource: &ApiResource, stop: &CancellationToken) {
+    let api: Api<DynamicObject> = Api::all_with(context.client.clone(), resource);
+    let mut events = pin!(watcher(api, watch_config()).default_backoff());
+    let mut listed: HashSet<(String, String)> = HashSet::new();
+    while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {
+        match event {
+            Ok(watcher::Event::Init) => listed.clear(),
+            Ok(watcher::Event::InitApply(object)) => {
+                listed.insert((object.namespace().unwrap_or_default(), object.name_any()));
+                put(context, kind, object);
+            }
+            Ok(watcher::Event::InitDone) => {
+                for (namespace, name) in context.world.workload_names(kind).difference(&listed) {
+                    let workload = Workload {
+                        kind: kind.clone(),
+                        name: name.clone(),
+                    };
+                    drop_workload(
+                        context,
+                        &Place {
+                            namespace: namespace.clone(),
+                            workload,
+                        },
+                    );
+                }
+                listed = HashSet::new();
+                context.look_at(context.world.set_watch(kind, Watch::Following, None));
+                context.kinds_changed.notify_one();
+                context.releases_changed.notify_one();
+            }
+            Ok(watcher::Event::Apply(object)) => {
+                put(context, kind, object);
+                context.releases_changed.notify_one();
+            }
+            Ok(watcher::Event::Delete(object)) => {
+                let workload = Workload {
+                    kind: kind.clone(),
+                    name: object.name_any(),
+                };
+                drop_workload(
+                    context,
+                    &Place {
+                        namespace: object.namespace().unwrap_or_default(),
+                        workload,
+                    },
+                );
+                context.kinds_changed.notify_one();
+                context.releases_changed.notify_one();
+            }
+            Err(error) => match status_of(&error) {
+                Some(404) => {
+                    context.look_at(context.world.set_watch(kind, Watch::NoKind, None));
+                    return;
+                }
+                code => {
+                    tracing::warn!(%kind, error = %chain(&error), "A kind cannot be watched.");
+                    if code == Some(403) {
+                        let watch = Watch::Refused(refusal(kind, resource, &error));
+                        context.look_at(context.world.set_watch(kind, watch, None));
+                    }
+                }
+            },
+        }
+    }
+}
+
+fn refusal(kind: &GroupKind, resource: &ApiResource, error: &watcher::Error) -> String {
+    format!(
+        "the controller may not watch {kind}: {error}. Create a ClusterRole with the label {}=true that allows get, list, \
+         watch and patch on {}.{}",
+        names::AGGREGATE_TO_CONTROLLER,
+        resource.plural,
+        resource.group
+    )
+}
+
+fn status_of(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status.code),
+        watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
+    }
+}
+
+/// Puts an object into the stores, from a watch.
+fn put(context: &Context, kind: &GroupKind, object: DynamicObject) {
+    let workload = Workload {
+        kind: kind.clone(),
+        name: object.name_any(),
+    };
+    let place = Place {
+        namespace: object.namespace().unwrap_or_default(),
+        workload,
+    };
+    put_object(context, &place, object);
+}
+
+/// Puts an object into the stores and looks at the Rollouts that it concerns.
+pub(crate) fn put_object(context: &Context, place: &Place, mut object: DynamicObject) {
+    object.metadata.managed_fields = None;
+    if let Ok(value) = serde_json::to_value(&object) {
+        context.look_at(context.world.put_workload(place, &value));
+    }
+}
+
+fn drop_workload(context: &Context, place: &Place) {
+    context.look_at(context.world.drop_workload(place));
+}

@@ -1,0 +1,162 @@
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kruise_rollout::workload::PodView;
+use kube::api::{ApiResource, DynamicObject};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, ResourceExt as _};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::watch_config;
+use crate::context::Context;
+use crate::telemetry::chain;
+
+/// Watches pods in exactly the namespaces in which a release is in progress.
+pub(crate) async fn follow(context: Arc<Context>, stop: CancellationToken) -> Result<(), Infallible> {
+    let mut watched: HashMap<String, CancellationToken> = HashMap::new();
+    let mut tasks = JoinSet::new();
+    loop {
+        let wanted = context.world.releasing_namespaces();
+        watched.retain(|namespace, token| {
+            let keep = wanted.contains(namespace);
+            if !keep {
+                token.cancel();
+            }
+            keep
+        });
+        for namespace in wanted {
+            if let Entry::Vacant(entry) = watched.entry(namespace) {
+                let token = stop.child_token();
+                tasks.spawn(watch(context.clone(), entry.key().clone(), token.clone()));
+                entry.insert(token);
+            }
+        }
+        while tasks.try_join_next().is_some() {}
+        if stop
+            .run_until_cancelled(context.releases_changed.notified())
+            .await
+            .is_none()
+        {
+            break;
+        }
+    }
+    tasks.shutdown().await;
+    Ok(())
+}
+
+async fn watch(context: Arc<Context>, namespace: String, stop: CancellationToken) {
+    let resource = ApiResource::erase::<Pod>(&());
+    let api: Api<DynamicObject> = Api::namespaced_with(context.client.clone(), &namespace, &resource);
+    let mut events = pin!(watcher(api, watch_config()).default_backoff());
+    let mut listed: HashSet<String> = HashSet::new();
+    let mut owners = Owners::new(context.clone(), namespace.clone());
+    while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {
+        match event {
+            Ok(watcher::Event::Init) => listed.clear(),
+            Ok(watcher::Event::InitApply(pod)) => {
+                listed.insert(pod.name_any());
+                owners.put(pod).await;
+            }
+            Ok(watcher::Event::InitDone) => {
+                context.world.with_pods(|pods| pods.complete(&namespace, &listed));
+                listed = HashSet::new();
+                context.look_at(context.world.keys_in(&namespace));
+            }
+            Ok(watcher::Event::Apply(pod)) => owners.put(pod).await,
+            Ok(watcher::Event::Delete(pod)) => {
+                let owner = context
+                    .world
+                    .with_pods(|pods| pods.remove(&namespace, &pod.name_any()));
+                concern(&context, owner);
+            }
+            Err(error) => {
+                tracing::warn!(namespace, error = %chain(&error), "Pods cannot be watched.");
+            }
+        }
+    }
+    context.world.with_pods(|pods| pods.forget(&namespace));
+}
+
+/// Finds the workload that a pod belongs to: its controller owner, or that one's controller owner. An operator may have its pods
+/// made by a StatefulSet or a ReplicaSet.
+struct Owners {
+    context: Arc<Context>,
+    namespace: String,
+    /// UID of an intermediate owner → UID of its controller owner.
+    parents: HashMap<String, Option<String>>,
+}
+
+impl Owners {
+    fn new(context: Arc<Context>, namespace: String) -> Self {
+        Self {
+            context,
+            namespace,
+            parents: HashMap::new(),
+        }
+    }
+
+    async fn put(&mut self, mut pod: DynamicObject) {
+        pod.metadata.managed_fields = None;
+        let Ok(value) = serde_json::to_value(&pod) else {
+            return;
+        };
+        let mut view = PodView::read(&value);
+        if let Some(owner) = controller_of(&pod.metadata)
+            && !self.context.world.is_workload(&owner.uid)
+            && let Some(parent) = self.parent(owner).await
+        {
+            view.owner = Some(parent);
+        }
+        let owners = self
+            .context
+            .world
+            .with_pods(|pods| pods.put(&self.namespace, view));
+        concern(&self.context, owners);
+    }
+
+    async fn parent(&mut self, owner: &OwnerReference) -> Option<String> {
+        if let Some(known) = self.parents.get(&owner.uid) {
+            return known.clone();
+        }
+        let resource = match (owner.api_version.as_str(), owner.kind.as_str()) {
+            ("apps/v1", "StatefulSet") => ApiResource::erase::<StatefulSet>(&()),
+            ("apps/v1", "ReplicaSet") => ApiResource::erase::<ReplicaSet>(&()),
+            _ => return None,
+        };
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.context.client.clone(), &self.namespace, &resource);
+        let parent = match api.get_metadata_opt(&owner.name).await {
+            Ok(object) => {
+                object.and_then(|object| controller_of(&object.metadata).map(|owner| owner.uid.clone()))
+            }
+            Err(error) => {
+                tracing::warn!(namespace = self.namespace, error = %chain(&error), "An owner of pods cannot be read.");
+                return None;
+            }
+        };
+        self.parents.insert(owner.uid.clone(), parent.clone());
+        parent
+    }
+}
+
+fn controller_of(metadata: &ObjectMeta) -> Option<&OwnerReference> {
+    metadata
+        .owner_references
+        .as_ref()?
+        .iter()
+        .find(|owner| owner.controller == Some(true))
+}
+
+fn concern(context: &Context, owners: impl IntoIterator<Item = String>) {
+    for owner in owners {
+        context.look_at(context.world.concerned_by_owner(&owner));
+    }
+}

@@ -1,0 +1,190 @@
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use k8s_openapi::ByteString;
+use kruise_rollout::admission::rollout::{WorkloadClaim, review as review_rollout};
+use kruise_rollout::admission::workload::{Outcome, Write, review as review_workload};
+use kruise_rollout::api::v1beta1::Rollout;
+use kruise_rollout::names;
+use kruise_rollout::rollout::Workload;
+use kruise_rollout::workload::{GroupKind, adapter_for};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::world::Place;
+
+/// Path of the mutating webhook.
+pub(crate) const MUTATE: &str = "/mutate";
+/// Path of the validating webhook.
+pub(crate) const VALIDATE: &str = "/validate";
+
+/// An AdmissionReview, as far as it is read.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Review {
+    request: Request,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Request {
+    uid: String,
+    kind: Kind,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    namespace: String,
+    #[serde(default)]
+    user_info: User,
+    #[serde(default)]
+    options: Value,
+    #[serde(default)]
+    object: Value,
+    #[serde(default)]
+    old_object: Value,
+}
+
+#[derive(Deserialize)]
+struct Kind {
+    group: String,
+    kind: String,
+}
+
+#[derive(Default, Deserialize)]
+struct User {
+    #[serde(default)]
+    username: String,
+}
+
+/// The routes of the webhook.
+pub(crate) fn router(context: Arc<Context>) -> Router {
+    Router::new()
+        .route(MUTATE, post(mutate))
+        .route(VALIDATE, post(validate))
+        .with_state(context)
+}
+
+async fn mutate(State(context): State<Arc<Context>>, body: Bytes) -> Response {
+    answer(&context, &body, judge)
+}
+
+async fn validate(State(context): State<Arc<Context>>, body: Bytes) -> Response {
+    answer(&context, &body, examine)
+}
+
+/// What is answered beside the UID, and its name in metrics.
+struct Answer {
+    response: Value,
+    result: &'static str,
+}
+
+fn answer(context: &Context, body: &[u8], verdict: fn(&Context, &Request) -> Answer) -> Response {
+    let began = Instant::now();
+    let review: Review = match serde_json::from_slice(body) {
+        Ok(review) => review,
+        Err(error) => {
+            context.metrics.admitted("malformed", began.elapsed());
+            return (
+                StatusCode::BAD_REQUEST,
+                format!("not an AdmissionReview: {error}\n"),
+            )
+                .into_response();
+        }
+    };
+    let Answer { mut response, result } = verdict(context, &review.request);
+    response["uid"] = json!(review.request.uid);
+    context.metrics.admitted(result, began.elapsed());
+    Json(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}))
+        .into_response()
+}
+
+/// The mutating verdict on a workload.
+fn judge(context: &Context, request: &Request) -> Answer {
+    let kind = GroupKind {
+        group: request.kind.group.clone(),
+        kind: request.kind.kind.clone(),
+    };
+    let Some(adapter) = adapter_for(&kind) else {
+        return Answer {
+            response: json!({"allowed": true}),
+            result: "unchanged",
+        };
+    };
+    let by_controller = request.user_info.username == context.username
+        && request.options["fieldManager"].as_str() == Some(names::FIELD_MANAGER);
+    let place = Place {
+        namespace: request.namespace.clone(),
+        workload: Workload {
+            kind,
+            name: request.name.clone(),
+        },
+    };
+    let claim = context.world.claim(&place);
+    let verdict = review_workload(
+        adapter,
+        Write {
+            old: &request.old_object,
+            new: &request.object,
+            by_controller,
+            claimed_by: claim.as_deref(),
+        },
+    );
+    let mut response = json!({"allowed": true});
+    if !verdict.patch.0.is_empty() {
+        let patch = serde_json::to_vec(&verdict.patch).unwrap_or_default();
+        response["patchType"] = json!("JSONPatch");
+        response["patch"] = json!(ByteString(patch));
+    }
+    if let Some(warning) = verdict.warning {
+        response["warnings"] = json!([warning]);
+    }
+    let result = match verdict.outcome {
+        Outcome::Unchanged => "unchanged",
+        Outcome::Held => "held",
+        Outcome::Clamped => "clamped",
+    };
+    Answer { response, result }
+}
+
+/// The validating verdict on a Rollout.
+fn examine(context: &Context, request: &Request) -> Answer {
+    let refuse = |message: String| {
+        let status = json!({"code": 422, "reason": "Invalid", "message": message});
+        Answer {
+            response: json!({"allowed": false, "status": status}),
+            result: "refused",
+        }
+    };
+    let new: Rollout = match serde_json::from_value(request.object.clone()) {
+        Ok(rollout) => rollout,
+        Err(error) => return refuse(format!("the Rollout cannot be read: {error}")),
+    };
+    let old: Option<Rollout> = serde_json::from_value(request.old_object.clone()).ok();
+    let rollouts = context.world.rollouts();
+    let same_namespace =
+        |rollout: &&Arc<Rollout>| rollout.metadata.namespace.as_deref() == Some(&request.namespace);
+    let others: Vec<_> = rollouts
+        .iter()
+        .filter(same_namespace)
+        .filter_map(|rollout| WorkloadClaim::of(rollout))
+        .collect();
+    let review = review_rollout(&new, old.as_ref(), &others, &context.namespace);
+    if !review.refusals.is_empty() {
+        return refuse(review.to_string());
+    }
+    let mut response = json!({"allowed": true});
+    if !review.warnings.is_empty() {
+        response["warnings"] = json!(review.warnings);
+    }
+    Answer {
+        response,
+        result: "accepted",
+    }
+}

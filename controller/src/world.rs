@@ -1,0 +1,600 @@
+//! What the watches have brought: projections of Rollouts, workloads and pods, and the indexes between them.
+//!
+//! Every change says which Rollouts it may concern. Copies are ordered by resourceVersion where that can be read, so that the
+//! answer to our own write is not undone by an event that is older. Nothing here waits or calls.
+
+mod pods;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kruise_rollout::api::v1beta1::Rollout;
+use kruise_rollout::lens::FieldError;
+use kruise_rollout::rollout::{Proof, Workload};
+use kruise_rollout::workload::{Adapter, GroupKind, PodView, View, adapter_for};
+use kube::api::ApiResource;
+use serde_json::Value;
+
+use self::pods::Pods;
+
+/// Namespace and name of a Rollout, whether it exists or only its marks do.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl Key {
+    pub(crate) fn new(namespace: &str, name: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A workload and the namespace that it is in.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) namespace: String,
+    pub(crate) workload: Workload,
+}
+
+/// How far the watch of a kind has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Watch {
+    /// Not filled yet.
+    Starting,
+    /// Filled and following.
+    Following,
+    /// The server has no such kind.
+    NoKind,
+    /// The server refuses: what it says.
+    Refused(String),
+}
+
+/// A workload as it was last seen, or why it cannot be read.
+pub(crate) type Seen = Result<Arc<View>, (String, FieldError)>;
+
+struct Kind {
+    watch: Watch,
+    resource: Option<ApiResource>,
+    workloads: BTreeMap<(String, String), Seen>,
+}
+
+impl Default for Kind {
+    fn default() -> Self {
+        Self {
+            watch: Watch::Starting,
+            resource: None,
+            workloads: BTreeMap::new(),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Inner {
+    rollouts_known: bool,
+    rollouts: HashMap<Key, Arc<Rollout>>,
+    claims: HashMap<Place, BTreeSet<String>>,
+    kinds: HashMap<GroupKind, Kind>,
+    marked: HashMap<Key, BTreeSet<Workload>>,
+    held: BTreeSet<Place>,
+    by_uid: HashMap<String, Place>,
+    proofs: HashMap<Key, (String, Proof)>,
+    pods: Pods,
+}
+
+/// The stores, shared by watches, workers and the webhook.
+#[derive(Default)]
+pub(crate) struct World {
+    inner: Mutex<Inner>,
+}
+
+/// One Rollout's world, copied out.
+pub(crate) struct Snapshot {
+    pub(crate) rollout: Option<Arc<Rollout>>,
+    pub(crate) workload: Option<Workload>,
+    pub(crate) watch: Watch,
+    pub(crate) seen: Option<Seen>,
+    pub(crate) pods: Option<Vec<PodView>>,
+    pub(crate) proof: Proof,
+    pub(crate) strays: Vec<(Workload, &'static dyn Adapter, Arc<View>)>,
+    pub(crate) rival: Option<String>,
+}
+
+/// The workload that a Rollout names.
+pub(crate) fn target_of(rollout: &Rollout) -> Workload {
+    let reference = &rollout.spec.workload_ref;
+    let group = reference.group_version().map_or("", |(group, _)| group);
+    Workload {
+        kind: GroupKind {
+            group: group.to_owned(),
+            kind: reference.kind.clone(),
+        },
+        name: reference.name.clone(),
+    }
+}
+
+pub(crate) fn key_of(rollout: &Rollout) -> Key {
+    let (namespace, name) = (&rollout.metadata.namespace, &rollout.metadata.name);
+    Key::new(
+        namespace.as_deref().unwrap_or_default(),
+        name.as_deref().unwrap_or_default(),
+    )
+}
+
+/// Whether `new` is certainly older than `old`.
+fn is_older(new: &str, old: &str) -> bool {
+    matches!((new.parse::<u64>(), old.parse::<u64>()), (Ok(new), Ok(old)) if new < old)
+}
+
+impl World {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All Rollouts have been read once: before that nothing is decided.
+    pub(crate) fn rollouts_known(&self) -> Vec<Key> {
+        let mut inner = self.lock();
+        inner.rollouts_known = true;
+        inner
+            .rollouts
+            .keys()
+            .chain(inner.marked.keys())
+            .cloned()
+            .collect()
+    }
+
+    /// Whether that is so.
+    pub(crate) fn knows_rollouts(&self) -> bool {
+        self.lock().rollouts_known
+    }
+
+    /// A Rollout was seen, from a watch or in the answer to a write.
+    pub(crate) fn put_rollout(&self, mut rollout: Rollout) -> Vec<Key> {
+        rollout.metadata.managed_fields = None;
+        let mut inner = self.lock();
+        let key = key_of(&rollout);
+        let version = |rollout: &Rollout| rollout.metadata.resource_version.clone().unwrap_or_default();
+        let same_or_older = |old: &Arc<Rollout>| {
+            old.metadata.uid == rollout.metadata.uid
+                && (version(&rollout) == version(old) || is_older(&version(&rollout), &version(old)))
+        };
+        if inner.rollouts.get(&key).is_some_and(same_or_older) {
+            return Vec::new();
+        }
+        let mut concerned = inner.drop_claim(&key);
+        let place = Place {
+            namespace: key.namespace.clone(),
+            workload: target_of(&rollout),
+        };
+        let names = inner.claims.entry(place).or_default();
+        names.insert(key.name.clone());
+        concerned.extend(names.iter().map(|name| Key::new(&key.namespace, name)));
+        inner.rollouts.insert(key, Arc::new(rollout));
+        concerned
+    }
+
+    /// A Rollout is gone.
+    pub(crate) fn drop_rollout(&self, key: &Key) -> Vec<Key> {
+        let mut inner = self.lock();
+        let mut concerned = inner.drop_claim(key);
+        inner.rollouts.remove(key);
+        inner.proofs.remove(key);
+        concerned.push(key.clone());
+        concerned
+    }
+
+    /// Rollouts that the store has; for finding out which are gone after a relist.
+    pub(crate) fn rollout_keys(&self) -> HashSet<Key> {
+        self.lock().rollouts.keys().cloned().collect()
+    }
+
+    /// The Rollouts, for reviews and for the kinds that they refer to.
+    pub(crate) fn rollouts(&self) -> Vec<Arc<Rollout>> {
+        self.lock().rollouts.values().cloned().collect()
+    }
+
+    /// The Rollout that names a workload and may hold it although it carries no mark yet: it is enabled, not being deleted, and
+    /// its kind has been seen to be held.
+    pub(crate) fn claim(&self, place: &Place) -> Option<String> {
+        let inner = self.lock();
+        let names = inner.claims.get(place)?;
+        let holds = |name: &&String| {
+            inner
+                .rollouts
+                .get(&Key::new(&place.namespace, name))
+                .is_some_and(|rollout| {
+                    !rollout.spec.disabled && rollout.metadata.deletion_timestamp.is_none()
+                })
+        };
+        let proven = inner.proofs.iter().any(|(key, (_, proof))| {
+            *proof == Proof::Proven
+                && inner
+                    .rollouts
+                    .get(key)
+                    .is_some_and(|rollout| target_of(rollout).kind == place.workload.kind)
+        });
+        if proven {
+            names.iter().find(holds).cloned()
+        } else {
+            None
+        }
+    }
+
+    /// The state of a kind's watch changed.
+    pub(crate) fn set_watch(
+        &self,
+        kind: &GroupKind,
+        watch: Watch,
+        resource: Option<ApiResource>,
+    ) -> Vec<Key> {
+        let mut inner = self.lock();
+        let entry = inner.kinds.entry(kind.clone()).or_default();
+        let lost = watch == Watch::NoKind;
+        if resource.is_some() {
+            entry.resource = resource;
+        }
+        if entry.watch == watch {
+            return Vec::new();
+        }
+        entry.watch = watch;
+        if lost {
+            inner.clear_kind(kind);
+        }
+        inner.concerned_by_kind(kind)
+    }
+
+    /// The kind is no longer watched.
+    pub(crate) fn forget_kind(&self, kind: &GroupKind) {
+        let mut inner = self.lock();
+        inner.clear_kind(kind);
+        inner.kinds.remove(kind);
+    }
+
+    /// The kind's definition changed: what was proven has to be proven again.
+    pub(crate) fn outdate(&self, kind: &GroupKind) -> Vec<Key> {
+        let mut inner = self.lock();
+        let keys = inner.concerned_by_kind(kind);
+        for key in &keys {
+            if let Some((_, proof)) = inner.proofs.get_mut(key) {
+                *proof = Proof::Outdated;
+            }
+        }
+        keys
+    }
+
+    /// Resource of a kind, once it is known.
+    pub(crate) fn resource(&self, kind: &GroupKind) -> Option<ApiResource> {
+        self.lock().kinds.get(kind)?.resource.clone()
+    }
+
+    /// A workload was seen.
+    pub(crate) fn put_workload(&self, place: &Place, object: &Value) -> Vec<Key> {
+        let Some(adapter) = adapter_for(&place.workload.kind) else {
+            return Vec::new();
+        };
+        let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        let seen = adapter
+            .view(object)
+            .map(Arc::new)
+            .map_err(|error| (uid.clone(), error));
+        let mut inner = self.lock();
+        let entry = inner.kinds.entry(place.workload.kind.clone()).or_default();
+        let name = (place.namespace.clone(), place.workload.name.clone());
+        let old = entry.workloads.get(&name).cloned();
+        if let (Some(Ok(old)), Ok(new)) = (&old, &seen)
+            && old.uid == new.uid
+            && (old.resource_version == new.resource_version
+                || is_older(&new.resource_version, &old.resource_version))
+        {
+            return Vec::new();
+        }
+        entry.workloads.insert(name, seen.clone());
+        inner.reindex(place, old.as_ref(), Some(&seen));
+        inner.concerned_by(place)
+    }
+
+    /// A workload is gone.
+    pub(crate) fn drop_workload(&self, place: &Place) -> Vec<Key> {
+        let mut inner = self.lock();
+        let concerned = inner.concerned_by(place);
+        inner.remove_workload(place);
+        concerned
+    }
+
+    /// Names of the workloads of a kind that the store has.
+    pub(crate) fn workload_names(&self, kind: &GroupKind) -> HashSet<(String, String)> {
+        let inner = self.lock();
+        inner
+            .kinds
+            .get(kind)
+            .map(|kind| kind.workloads.keys().cloned().collect())
+            .unwrap_or_default()
+    }
+
+    /// Kinds that must be watched and registered: those that Rollouts refer to, and those with a marked object.
+    pub(crate) fn wanted_kinds(&self) -> BTreeSet<GroupKind> {
+        let inner = self.lock();
+        let referred = inner.rollouts.values().map(|rollout| target_of(rollout).kind);
+        let marked = inner
+            .marked
+            .values()
+            .flatten()
+            .map(|workload| workload.kind.clone());
+        referred
+            .chain(marked)
+            .filter(|kind| adapter_for(kind).is_some())
+            .collect()
+    }
+
+    /// Whether the kind's watch has been filled.
+    pub(crate) fn is_followed(&self, kind: &GroupKind) -> bool {
+        self.lock()
+            .kinds
+            .get(kind)
+            .is_some_and(|kind| kind.watch == Watch::Following)
+    }
+
+    /// Namespaces in which a release is in progress, so that pods are watched there.
+    pub(crate) fn releasing_namespaces(&self) -> BTreeSet<String> {
+        self.lock()
+            .held
+            .iter()
+            .map(|place| place.namespace.clone())
+            .collect()
+    }
+
+    /// Remembers whether a workload can be held, for the Rollout that asked.
+    pub(crate) fn prove(&self, key: &Key, uid: &str, proof: Proof) {
+        self.lock().proofs.insert(key.clone(), (uid.to_owned(), proof));
+    }
+
+    /// Changes the pods of a namespace; see [`Pods`].
+    pub(crate) fn with_pods<T>(&self, change: impl FnOnce(&mut Pods) -> T) -> T {
+        change(&mut self.lock().pods)
+    }
+
+    /// Whether an object with this UID is in the stores.
+    pub(crate) fn is_workload(&self, uid: &str) -> bool {
+        self.lock().by_uid.contains_key(uid)
+    }
+
+    /// The Rollouts concerned by a change of pods with this owner.
+    pub(crate) fn concerned_by_owner(&self, owner: &str) -> Vec<Key> {
+        let inner = self.lock();
+        inner
+            .by_uid
+            .get(owner)
+            .map(|place| inner.concerned_by(place))
+            .unwrap_or_default()
+    }
+
+    /// The Rollouts of a namespace.
+    pub(crate) fn keys_in(&self, namespace: &str) -> Vec<Key> {
+        let inner = self.lock();
+        inner
+            .rollouts
+            .keys()
+            .chain(inner.marked.keys())
+            .filter(|key| key.namespace == namespace)
+            .cloned()
+            .collect()
+    }
+
+    /// Everything about one Rollout; `None` before all Rollouts have been read once.
+    pub(crate) fn snapshot(&self, key: &Key) -> Option<Snapshot> {
+        let inner = self.lock();
+        if !inner.rollouts_known {
+            return None;
+        }
+        let rollout = inner.rollouts.get(key).cloned();
+        let workload = rollout.as_deref().map(target_of);
+        let place = workload.clone().map(|workload| Place {
+            namespace: key.namespace.clone(),
+            workload,
+        });
+        let kind = workload
+            .as_ref()
+            .and_then(|workload| inner.kinds.get(&workload.kind));
+        let name = |workload: &Workload| (key.namespace.clone(), workload.name.clone());
+        let seen = workload
+            .as_ref()
+            .zip(kind)
+            .and_then(|(w, kind)| kind.workloads.get(&name(w)).cloned());
+        let uid = match &seen {
+            Some(Ok(view)) => view.uid.clone(),
+            _ => String::new(),
+        };
+        let proof = match inner.proofs.get(key) {
+            Some((of, proof)) if *of == uid => proof.clone(),
+            _ => Proof::Unknown,
+        };
+        Some(Snapshot {
+            watch: kind.map_or(Watch::Starting, |kind| kind.watch.clone()),
+            pods: inner.pods.of(&key.namespace, &uid),
+            proof,
+            strays: inner.strays(key, workload.as_ref()),
+            rival: rollout
+                .as_deref()
+                .zip(place.as_ref())
+                .and_then(|(rollout, place)| inner.rival(rollout, place)),
+            rollout,
+            workload,
+            seen,
+        })
+    }
+}
+
+impl Inner {
+    fn drop_claim(&mut self, key: &Key) -> Vec<Key> {
+        let Some(old) = self.rollouts.get(key) else {
+            return Vec::new();
+        };
+        let place = Place {
+            namespace: key.namespace.clone(),
+            workload: target_of(old),
+        };
+        let Some(names) = self.claims.get_mut(&place) else {
+            return Vec::new();
+        };
+        names.remove(&key.name);
+        let rest = names.iter().map(|name| Key::new(&key.namespace, name)).collect();
+        if names.is_empty() {
+            self.claims.remove(&place);
+        }
+        rest
+    }
+
+    fn view(&self, place: &Place) -> Option<&Arc<View>> {
+        let name = (place.namespace.clone(), place.workload.name.clone());
+        self.kinds
+            .get(&place.workload.kind)?
+            .workloads
+            .get(&name)?
+            .as_ref()
+            .ok()
+    }
+
+    /// Rollouts that name a workload, and the one whose mark it carries.
+    fn concerned_by(&self, place: &Place) -> Vec<Key> {
+        let claims = self.claims.get(place).into_iter().flatten().map(String::as_str);
+        let mark = self
+            .view(place)
+            .and_then(|view| view.guard())
+            .map(|guard| guard.rollout.as_str());
+        let names: BTreeSet<&str> = claims.chain(mark).collect();
+        names
+            .into_iter()
+            .map(|name| Key::new(&place.namespace, name))
+            .collect()
+    }
+
+    fn concerned_by_kind(&self, kind: &GroupKind) -> Vec<Key> {
+        let of_kind = |rollout: &Rollout| target_of(rollout).kind == *kind;
+        let named = self
+            .rollouts
+            .iter()
+            .filter(|(_, rollout)| of_kind(rollout))
+            .map(|(key, _)| key.clone());
+        let marked = self
+            .marked
+            .iter()
+            .filter(|(_, w)| w.iter().any(|w| w.kind == *kind))
+            .map(|(key, _)| key.clone());
+        let keys: BTreeSet<Key> = named.chain(marked).collect();
+        keys.into_iter().collect()
+    }
+
+    fn reindex(&mut self, place: &Place, old: Option<&Seen>, new: Option<&Seen>) {
+        let uid = |seen: &Seen| {
+            seen.as_ref()
+                .map_or_else(|(uid, _)| uid.clone(), |view| view.uid.clone())
+        };
+        let mark = |seen: Option<&Seen>| {
+            let view = seen?.as_ref().ok()?;
+            Some(Key::new(&place.namespace, &view.guard()?.rollout))
+        };
+        if let Some(old) = old {
+            self.by_uid.remove(&uid(old));
+        }
+        if let Some(new) = new {
+            self.by_uid.insert(uid(new), place.clone());
+        }
+        if let Some(key) = mark(old)
+            && let Some(workloads) = self.marked.get_mut(&key)
+        {
+            workloads.remove(&place.workload);
+            if workloads.is_empty() {
+                self.marked.remove(&key);
+            }
+        }
+        if new
+            .and_then(|new| new.as_ref().ok())
+            .is_some_and(|view| view.hold().is_some())
+        {
+            self.held.insert(place.clone());
+        } else {
+            self.held.remove(place);
+        }
+        if let Some(key) = mark(new) {
+            self.marked.entry(key).or_default().insert(place.workload.clone());
+        }
+    }
+
+    fn remove_workload(&mut self, place: &Place) {
+        let name = (place.namespace.clone(), place.workload.name.clone());
+        let Some(kind) = self.kinds.get_mut(&place.workload.kind) else {
+            return;
+        };
+        let old = kind.workloads.remove(&name);
+        self.reindex(place, old.as_ref(), None);
+    }
+
+    fn clear_kind(&mut self, kind: &GroupKind) {
+        let names: Vec<_> = self
+            .kinds
+            .get(kind)
+            .map(|k| k.workloads.keys().cloned().collect())
+            .unwrap_or_default();
+        for (namespace, name) in names {
+            self.remove_workload(&Place {
+                namespace,
+                workload: Workload {
+                    kind: kind.clone(),
+                    name,
+                },
+            });
+        }
+    }
+
+    fn strays(
+        &self,
+        key: &Key,
+        target: Option<&Workload>,
+    ) -> Vec<(Workload, &'static dyn Adapter, Arc<View>)> {
+        let marked = self
+            .marked
+            .get(key)
+            .into_iter()
+            .flatten()
+            .filter(|workload| Some(*workload) != target);
+        marked
+            .filter_map(|workload| {
+                let view = self.view(&Place {
+                    namespace: key.namespace.clone(),
+                    workload: workload.clone(),
+                })?;
+                Some((workload.clone(), adapter_for(&workload.kind)?, view.clone()))
+            })
+            .collect()
+    }
+
+    /// Another Rollout that names the same workload and comes first: the one whose mark the workload carries, else the oldest.
+    fn rival(&self, rollout: &Rollout, place: &Place) -> Option<String> {
+        let names = self.claims.get(place).filter(|names| names.len() > 1)?;
+        let own = rollout.metadata.name.as_deref().unwrap_or_default();
+        let marked = self
+            .view(place)
+            .and_then(|view| view.guard())
+            .map(|guard| guard.rollout.clone());
+        let first = marked.filter(|name| names.contains(name)).or_else(|| {
+            let age = |name: &&String| {
+                let rollout = self.rollouts.get(&Key::new(&place.namespace, name));
+                (
+                    rollout.and_then(|r| r.metadata.creation_timestamp.as_ref().map(|t| t.0)),
+                    (*name).clone(),
+                )
+            };
+            names.iter().min_by_key(age).cloned()
+        })?;
+        (first != own).then_some(first)
+    }
+}

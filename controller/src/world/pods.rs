@@ -1,0 +1,100 @@
+//! Pods, by namespace and owner. A namespace is only here while its pods are watched.
+
+use std::collections::{BTreeMap, HashMap};
+
+use kruise_rollout::workload::PodView;
+
+/// Pods of the namespaces in which a release is in progress.
+#[derive(Default)]
+pub(crate) struct Pods {
+    namespaces: HashMap<String, Namespace>,
+}
+
+#[derive(Default)]
+struct Namespace {
+    known: bool,
+    /// Owner UID → pod name → pod.
+    owned: HashMap<String, BTreeMap<String, PodView>>,
+    /// Pod name → owner UID.
+    owners: HashMap<String, String>,
+}
+
+impl Pods {
+    /// The pods whose controller has this UID; `None` while the namespace has not been read whole.
+    pub(crate) fn of(&self, namespace: &str, owner: &str) -> Option<Vec<PodView>> {
+        let namespace = self
+            .namespaces
+            .get(namespace)
+            .filter(|namespace| namespace.known)?;
+        Some(
+            namespace
+                .owned
+                .get(owner)
+                .map(|pods| pods.values().cloned().collect())
+                .unwrap_or_default(),
+        )
+    }
+
+    /// A pod was seen. Returns the owners concerned, none if nothing of interest changed.
+    pub(crate) fn put(&mut self, namespace: &str, pod: PodView) -> Vec<String> {
+        let store = self.namespaces.entry(namespace.to_owned()).or_default();
+        let mut concerned = Vec::new();
+        if let Some(owner) = store.owners.get(&pod.name).cloned() {
+            let unchanged = store.owned.get(&owner).and_then(|pods| pods.get(&pod.name)) == Some(&pod);
+            if unchanged {
+                return concerned;
+            }
+            if pod.owner.as_deref() != Some(&owner) {
+                concerned.extend(store.remove(&pod.name));
+            }
+        }
+        if let Some(owner) = pod.owner.clone() {
+            store.owners.insert(pod.name.clone(), owner.clone());
+            store
+                .owned
+                .entry(owner.clone())
+                .or_default()
+                .insert(pod.name.clone(), pod);
+            concerned.push(owner);
+        }
+        concerned
+    }
+
+    /// A pod is gone.
+    pub(crate) fn remove(&mut self, namespace: &str, pod: &str) -> Option<String> {
+        self.namespaces.get_mut(namespace)?.remove(pod)
+    }
+
+    /// Keeps only these pods: the namespace has been read whole.
+    pub(crate) fn complete(&mut self, namespace: &str, names: &std::collections::HashSet<String>) {
+        let store = self.namespaces.entry(namespace.to_owned()).or_default();
+        let gone: Vec<_> = store
+            .owners
+            .keys()
+            .filter(|name| !names.contains(*name))
+            .cloned()
+            .collect();
+        for name in gone {
+            store.remove(&name);
+        }
+        store.known = true;
+    }
+
+    /// The namespace is no longer watched.
+    pub(crate) fn forget(&mut self, namespace: &str) {
+        self.namespaces.remove(namespace);
+    }
+}
+
+impl Namespace {
+    fn remove(&mut self, pod: &str) -> Option<String> {
+        let owner = self.owners.remove(pod)?;
+        if let Some(pods) = self.owned.get_mut(&owner) {
+            pods.remove(pod);
+            if pods.is_empty() {
+                self.owned.remove(&owner);
+            }
+        }
+        Some(owner)
+    }
+}

@@ -1,0 +1,278 @@
+//! A namespace with one app of the example operator and its Rollout, and the people who work with them.
+
+use std::time::Duration;
+
+use kruise_rollout::api::v1beta1::Rollout;
+use kruise_rollout::names;
+use kube::Client;
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use serde_json::{Value, json};
+use support::{Identity, Installation, TestNamespace, eventually};
+
+/// How long a reaction may take on a machine that does much else. Times are the business of benchmarks.
+pub const SOON: Duration = Duration::from_secs(30);
+/// Name of the app.
+pub const APP: &str = "my-app";
+/// Name of the Rollout.
+pub const ROLLOUT: &str = "my-app-rollout";
+
+pub struct Scene<'a> {
+    pub installation: &'a Installation<'a>,
+    pub namespace: TestNamespace<'a>,
+    resource: ApiResource,
+    pub developer: Client,
+    pub approver: Client,
+    pub admin: Client,
+}
+
+/// The steps of the walk, with a timed pause of two seconds.
+pub fn walk_steps() -> Value {
+    json!([
+        {"replicas": 1, "pause": {}},
+        {"replicas": "50%", "pause": {"duration": 2}},
+        {"replicas": "100%"}
+    ])
+}
+
+impl<'a> Scene<'a> {
+    pub async fn new(installation: &'a Installation<'a>, prefix: &str) -> Self {
+        let gvk = GroupVersionKind::gvk("example.io", "v1", "MyStatefulApp");
+        Self::of_kind(
+            installation,
+            prefix,
+            ApiResource::from_gvk_with_plural(&gvk, "mystatefulapps"),
+        )
+        .await
+    }
+
+    pub async fn of_kind(installation: &'a Installation<'a>, prefix: &str, resource: ApiResource) -> Self {
+        let namespace = TestNamespace::create(installation.control_plane(), prefix)
+            .await
+            .unwrap();
+        let client = async |identity| namespace.client(identity).await.unwrap();
+        let developer = client(Identity::Developer).await;
+        let approver = client(Identity::Approver).await;
+        let admin = client(Identity::Admin).await;
+        Self {
+            installation,
+            namespace,
+            resource,
+            developer,
+            approver,
+            admin,
+        }
+    }
+
+    pub fn apps(&self, client: &Client) -> Api<DynamicObject> {
+        Api::namespaced_with(client.clone(), self.namespace.name(), &self.resource)
+    }
+
+    pub fn rollouts(&self, client: &Client) -> Api<Rollout> {
+        Api::namespaced(client.clone(), self.namespace.name())
+    }
+
+    /// The manifest of the app, as its owner has it in git.
+    pub fn manifest(&self, version: &str, partition: Option<i64>) -> Value {
+        let mut manifest = json!({
+            "apiVersion": self.resource.api_version, "kind": self.resource.kind,
+            "metadata": {"name": APP, "namespace": self.namespace.name(),
+                "labels": {names::WORKLOAD_TYPE: names::TYPE_STATEFULSET}},
+            "spec": {
+                "replicas": 5,
+                "template": {
+                    "metadata": {"labels": {"app": APP}},
+                    "spec": {"containers": [{"name": "app", "image": format!("my-registry/my-app:{version}")}]}
+                }
+            }
+        });
+        if let Some(partition) = partition {
+            manifest["spec"]["updateStrategy"] =
+                json!({"type": "RollingUpdate", "rollingUpdate": {"partition": partition}});
+        }
+        manifest
+    }
+
+    pub async fn create_app(&self, manifest: &Value) {
+        let object = serde_json::from_value(manifest.clone()).unwrap();
+        let params = PostParams {
+            field_manager: Some("developer".to_owned()),
+            ..PostParams::default()
+        };
+        self.apps(&self.developer).create(&params, &object).await.unwrap();
+    }
+
+    pub fn rollout_manifest(&self, steps: &Value) -> Value {
+        json!({
+            "apiVersion": names::API_VERSION, "kind": "Rollout",
+            "metadata": {"name": ROLLOUT, "namespace": self.namespace.name()},
+            "spec": {
+                "workloadRef": {"apiVersion": self.resource.api_version, "kind": self.resource.kind, "name": APP},
+                "strategy": {"canary": {"steps": steps}}
+            }
+        })
+    }
+
+    pub async fn create_rollout(&self, steps: &Value) {
+        let rollout = serde_json::from_value(self.rollout_manifest(steps)).unwrap();
+        self.rollouts(&self.developer)
+            .create(&PostParams::default(), &rollout)
+            .await
+            .unwrap();
+    }
+
+    /// App of v1 with all pods ready, and its Rollout, guarded and healthy.
+    pub async fn set(&self, partition: Option<i64>, steps: &Value) {
+        self.create_app(&self.manifest("v1", partition)).await;
+        self.wait_pods("v1", 5).await;
+        self.create_rollout(steps).await;
+        self.wait_phase("Healthy").await;
+    }
+
+    /// Changes the image, as `kubectl patch` does.
+    pub async fn set_version(&self, version: &str) -> Value {
+        self.patch_app(json!({"spec": {"template": {"spec": {"containers": [
+            {"name": "app", "image": format!("my-registry/my-app:{version}")}]}}}}))
+            .await
+    }
+
+    /// A merge patch of the app by the developer; the object as the server answers it.
+    pub async fn patch_app(&self, patch: Value) -> Value {
+        let params = PatchParams {
+            field_manager: Some("developer".to_owned()),
+            ..PatchParams::default()
+        };
+        let object = self
+            .apps(&self.developer)
+            .patch(APP, &params, &Patch::Merge(patch))
+            .await
+            .unwrap();
+        serde_json::to_value(object).unwrap()
+    }
+
+    pub async fn app(&self) -> Value {
+        serde_json::to_value(self.apps(&self.admin).get(APP).await.unwrap()).unwrap()
+    }
+
+    pub async fn rollout(&self) -> Value {
+        serde_json::to_value(self.rollouts(&self.admin).get(ROLLOUT).await.unwrap()).unwrap()
+    }
+
+    /// Approves as the existing plugin does: one field, without tests.
+    pub async fn approve(&self) {
+        let patch = json!({"status": {"canaryStatus": {"currentStepState": "StepReady"}}});
+        let rollouts = self.rollouts(&self.approver);
+        rollouts
+            .patch_status(ROLLOUT, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
+    }
+
+    pub async fn delete_rollout(&self) {
+        self.rollouts(&self.developer)
+            .delete(ROLLOUT, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+
+    /// Images and readiness of the pods that nobody has asked to leave, by name.
+    pub async fn pods(&self) -> Vec<(String, String, bool)> {
+        let pods: Api<k8s_openapi::api::core::v1::Pod> =
+            Api::namespaced(self.admin.clone(), self.namespace.name());
+        let list = pods.list(&kube::api::ListParams::default()).await.unwrap();
+        let living = list
+            .items
+            .into_iter()
+            .filter(|pod| pod.metadata.deletion_timestamp.is_none());
+        living
+            .map(|pod| {
+                let view = serde_json::to_value(&pod).unwrap();
+                let ready = view["status"]["conditions"]
+                    .as_array()
+                    .is_some_and(|all| all.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"));
+                let image = view["spec"]["containers"][0]["image"]
+                    .as_str()
+                    .unwrap_or_default();
+                let version = image.rsplit(':').next().unwrap_or_default().to_owned();
+                (pod.metadata.name.unwrap_or_default(), version, ready)
+            })
+            .collect()
+    }
+
+    /// Waits until exactly so many pods run this version, ready, and returns their names.
+    pub async fn wait_pods(&self, version: &str, count: usize) -> Vec<String> {
+        eventually(SOON, &format!("{count} pods on {version}"), async || {
+            let pods = self.pods().await;
+            let names: Vec<_> = pods
+                .iter()
+                .filter(|(_, v, ready)| v == version && *ready)
+                .map(|(n, ..)| n.clone())
+                .collect();
+            if names.len() == count {
+                Ok(names)
+            } else {
+                Err(format!("{pods:?}"))
+            }
+        })
+        .await
+    }
+
+    /// Waits until the Rollout satisfies the condition.
+    pub async fn wait(&self, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
+        eventually(SOON, what, async || {
+            let rollout = self.rollout().await;
+            if condition(&rollout) {
+                Ok(rollout)
+            } else {
+                Err(format!("{:#}", rollout["status"]))
+            }
+        })
+        .await
+    }
+
+    pub async fn wait_phase(&self, phase: &str) -> Value {
+        self.wait(&format!("phase {phase}"), |rollout| {
+            rollout["status"]["phase"] == phase
+        })
+        .await
+    }
+
+    pub async fn wait_state(&self, step: i64, state: &str) -> Value {
+        self.wait(&format!("step {step} {state}"), |rollout| {
+            let canary = &rollout["status"]["canaryStatus"];
+            canary["currentStepIndex"] == step && canary["currentStepState"] == state
+        })
+        .await
+    }
+
+    /// Waits until the app satisfies the condition.
+    pub async fn wait_app(&self, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
+        eventually(SOON, what, async || {
+            let app = self.app().await;
+            if condition(&app) {
+                Ok(app)
+            } else {
+                Err(format!("{app:#}"))
+            }
+        })
+        .await
+    }
+}
+
+/// The condition of a Rollout.
+pub fn condition<'a>(rollout: &'a Value, kind: &str) -> &'a Value {
+    let conditions = rollout["status"]["conditions"].as_array();
+    conditions
+        .and_then(|all| all.iter().find(|c| c["type"] == kind))
+        .unwrap_or(&Value::Null)
+}
+
+/// The partition of an app.
+pub fn partition(app: &Value) -> &Value {
+    &app["spec"]["updateStrategy"]["rollingUpdate"]["partition"]
+}
+
+/// One of our marks on an app.
+pub fn mark<'a>(app: &'a Value, name: &str) -> &'a Value {
+    &app["metadata"]["annotations"][name]
+}

@@ -1,0 +1,235 @@
+//! The product installed on a control plane, as its manifests install it; its processes run outside the cluster.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::OnceCell;
+
+use crate::process::{Process, spawn};
+use crate::{ControlPlane, Error, Identity, Product, build_binaries, eventually, free_port, shared};
+
+/// How long a process may take to be ready.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+/// The installation that the tests of this process share, on [`shared`].
+///
+/// # Panics
+/// It cannot be installed: no test can go on.
+#[expect(clippy::panic, reason = "a test without the product has failed")]
+pub async fn installed() -> &'static Installation<'static> {
+    static INSTALLED: OnceCell<Installation<'static>> = OnceCell::const_new();
+    match INSTALLED
+        .get_or_try_init(async || Installation::start(shared().await).await)
+        .await
+    {
+        Ok(installation) => installation,
+        Err(error) => panic!("not installed: {error}"),
+    }
+}
+
+/// Controller and example operator, running against a control plane. Both end when this is dropped.
+#[derive(Debug)]
+pub struct Installation<'a> {
+    control_plane: &'a ControlPlane,
+    product: &'static Product,
+    ports: Ports,
+    /// The controller, while it runs.
+    pub controller: Option<Process>,
+    /// The example operator of `mystatefulapps.example.io`, while it runs.
+    pub operator: Option<Process>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ports {
+    webhook: u16,
+    admin: u16,
+}
+
+impl<'a> Installation<'a> {
+    /// Applies what `manifests` prints and the example's definition, starts operator and controller, and waits until the
+    /// controller is ready.
+    ///
+    /// # Errors
+    /// Something cannot be built, applied or started.
+    pub async fn start(control_plane: &'a ControlPlane) -> Result<Self, Error> {
+        let mut installation = Self::apply(control_plane).await?;
+        installation.start_operator(&[])?;
+        installation.start_controller().await?;
+        Ok(installation)
+    }
+
+    /// Applies the manifests and starts nothing.
+    ///
+    /// # Errors
+    /// Something cannot be built or applied.
+    pub async fn apply(control_plane: &'a ControlPlane) -> Result<Self, Error> {
+        let product = build_binaries()?;
+        let ports = Ports {
+            webhook: free_port(),
+            admin: free_port(),
+        };
+        let installation = Self {
+            control_plane,
+            product,
+            ports,
+            controller: None,
+            operator: None,
+        };
+        let manifests = output(Command::new(&product.controller).arg("manifests"))?;
+        installation.kubectl_apply(&manifests).await?;
+        let definition = output(Command::new(&product.operator).arg("crd"))?;
+        installation.kubectl_apply(&definition).await?;
+        installation.enable_kind("example.io", "mystatefulapps").await?;
+        Ok(installation)
+    }
+
+    /// Lets the controller govern a custom kind: one labelled ClusterRole.
+    ///
+    /// # Errors
+    /// The role cannot be applied.
+    pub async fn enable_kind(&self, group: &str, plural: &str) -> Result<(), Error> {
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": format!("kruise-rollout-controller-{plural}.{group}"),
+                "labels": {kruise_rollout::names::AGGREGATE_TO_CONTROLLER: "true"}},
+            "rules": [{"apiGroups": [group], "resources": [plural], "verbs": ["get", "list", "watch", "patch"]}],
+        });
+        self.kubectl_apply(&role.to_string()).await
+    }
+
+    /// Applies documents as the administrator, with strict validation.
+    ///
+    /// # Errors
+    /// kubectl refuses.
+    pub async fn kubectl_apply(&self, documents: &str) -> Result<(), Error> {
+        use tokio::io::AsyncWriteExt as _;
+        let mut kubectl = self.control_plane.kubectl(Identity::Admin);
+        kubectl.args(["apply", "--server-side", "--validate=strict", "-f", "-"]);
+        kubectl.stdin(std::process::Stdio::piped());
+        kubectl
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped());
+        let failed = |text: String| Error::Command(format!("kubectl apply: {text}"));
+        let mut child = kubectl.spawn().map_err(|error| failed(error.to_string()))?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin
+                .write_all(documents.as_bytes())
+                .await
+                .map_err(|error| failed(error.to_string()))?;
+        }
+        let output = child
+            .wait_with_output()
+            .await
+            .map_err(|error| failed(error.to_string()))?;
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(failed(String::from_utf8_lossy(&output.stderr).into_owned()))
+        }
+    }
+
+    /// Starts the example operator with further arguments of its `run`.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start_operator(&mut self, arguments: &[&str]) -> Result<(), Error> {
+        let mut command = Command::new(&self.product.operator);
+        command
+            .arg("run")
+            .arg("--kubeconfig")
+            .arg(self.control_plane.kubeconfig(Identity::Admin))
+            .args(arguments);
+        self.operator = Some(spawned(&command)?);
+        Ok(())
+    }
+
+    /// Starts the controller under its own identity and waits until it is ready.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub async fn start_controller(&mut self) -> Result<(), Error> {
+        let Ports { webhook, admin } = self.ports;
+        let mut command = Command::new(&self.product.controller);
+        command
+            .arg("run")
+            .arg("--kubeconfig")
+            .arg(self.control_plane.kubeconfig(Identity::Controller));
+        command.arg(format!("--webhook-bind=127.0.0.1:{webhook}"));
+        command.arg(format!("--webhook-url=https://127.0.0.1:{webhook}"));
+        command.arg(format!("--admin-bind=127.0.0.1:{admin}"));
+        self.controller = Some(spawned(&command)?);
+        eventually(READY_WITHIN, "the controller is ready", async || {
+            self.ready().await
+        })
+        .await;
+        Ok(())
+    }
+
+    /// Ends the controller at once, as a crash would.
+    pub fn kill_controller(&mut self) {
+        if let Some(controller) = self.controller.take() {
+            controller.kill();
+        }
+    }
+
+    /// The control plane.
+    #[must_use]
+    pub fn control_plane(&self) -> &'a ControlPlane {
+        self.control_plane
+    }
+
+    /// Path of the example operator's, the plugin's and the controller's programs.
+    #[must_use]
+    pub fn product(&self) -> &'static Product {
+        self.product
+    }
+
+    /// Log of the running controller.
+    #[must_use]
+    pub fn controller_log(&self) -> Option<&Path> {
+        self.controller.as_ref().map(Process::log)
+    }
+
+    async fn ready(&self) -> Result<(), String> {
+        let Some(controller) = &self.controller else {
+            return Err("not started".to_owned());
+        };
+        let answer = http_get(self.ports.admin, "/readyz").await;
+        match answer {
+            Ok(answer) if answer.starts_with("HTTP/1.1 200") => Ok(()),
+            Ok(answer) => Err(answer),
+            Err(error) => Err(format!("{error}; its log: {}", controller.log_tail(5))),
+        }
+    }
+}
+
+/// One plain HTTP request on loopback; the whole answer.
+async fn http_get(port: u16, path: &str) -> std::io::Result<String> {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
+}
+
+fn spawned(command: &Command) -> Result<Process, Error> {
+    spawn(command).map_err(|error| Error::Command(format!("{command:?}: {error}")))
+}
+
+fn output(command: &mut Command) -> Result<String, Error> {
+    let output = command
+        .output()
+        .map_err(|error| Error::Command(format!("{command:?}: {error}")))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(Error::Command(format!(
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        )))
+    }
+}
