@@ -45,7 +45,7 @@ pub struct StepReport {
 
 /// What the present pause waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase", tag = "for")]
+#[serde(rename_all = "lowercase", tag = "for")]
 pub enum PauseReport {
     /// A person.
     Approval,
