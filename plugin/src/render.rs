@@ -434,9 +434,10 @@ pub(crate) fn frame(report: &RolloutReport, theme: Theme) -> Frame {
 
 fn bars(report: &RolloutReport, theme: Theme) -> Vec<Bar> {
     let workload = &report.workload;
-    if report.state == State::RollingBack {
+    if matches!(report.state, State::RollingBack | State::RolledBack) {
+        let label = if report.state == State::RollingBack { "restoring" } else { "restored" };
         return vec![Bar {
-            label: "restoring".to_owned(),
+            label: label.to_owned(),
             done: workload.updated.unwrap_or(0),
             of: workload.replicas.unwrap_or(0),
             text: format!(
@@ -485,11 +486,15 @@ fn bar(step: &StepReport, report: &RolloutReport, width: usize, theme: Theme) ->
         (_, "approval") => "  then approval".to_owned(),
         (_, pause) => format!("  then {pause}"),
     };
+    let reached = match (step.updated, step.progress) {
+        (None, StepProgress::Ahead) => format!("{} pods", count(step.target)),
+        (updated, _) => format!("{}/{}", count(updated), count(step.target)),
+    };
     Bar {
         label: format!("{:>2} {mark} {:<width$}", step.number, plain(&step.replicas)),
         done: step.updated.unwrap_or(0),
         of: step.target.unwrap_or(0),
-        text: format!("{}/{}{ready}{pause}", count(step.updated), count(step.target)),
+        text: format!("{reached}{ready}{pause}"),
         role,
     }
 }

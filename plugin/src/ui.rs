@@ -2,17 +2,19 @@
 
 pub(crate) mod live;
 mod prompt;
+mod screen;
 pub(crate) mod style;
 
 use std::io::{IsTerminal, Write};
 
 use anstream::{AutoStream, ColorChoice};
-use indicatif::ProgressDrawTarget;
+use dialoguer::console::Term;
 
 use crate::cli::Color;
 use crate::error::Error;
 use live::Live;
 use prompt::{Ask, Terminal};
+use screen::Screen;
 use style::{Role, Theme};
 
 /// Standard output, standard error, and a person who may be there.
@@ -94,9 +96,12 @@ impl Ui {
 
     /// The live view, where standard output is a terminal that can be drawn on.
     pub(crate) fn live(&self) -> Option<Live> {
-        // One draw per change is forced; the rate holds back those in between.
+        let size = || {
+            let (rows, columns) = Term::stdout().size();
+            (columns, rows)
+        };
         self.live
-            .then(|| Live::new(ProgressDrawTarget::stdout_with_hz(1), self.theme))
+            .then(|| Live::new(Screen::new(Box::new(std::io::stdout()), size), self.theme))
     }
 
     /// Asks a yes-no question. `None` when nobody is there to ask.

@@ -92,7 +92,7 @@ enum View {
 impl View {
     fn show(&mut self, report: &RolloutReport, ui: &mut Ui) -> Result<(), Error> {
         match self {
-            Self::Live(live) => live.draw(render::frame(report, ui.theme())),
+            Self::Live(live) => live.draw(render::frame(report, ui.theme()))?,
             Self::Lines { last } => {
                 let line = render::change(report);
                 if last.as_ref() != Some(&line) {

@@ -75,11 +75,10 @@ pub(super) async fn run(command: &Undo, cluster: &Cluster, ui: &mut Ui) -> Resul
                 "{subject} rolled back to revision {revision}{}",
                 dry(dry_run)
             ))?;
-            ui.say(&format!(
-                "{}; follow it: kubectl kruise rollout status rollout/{name} -n {}",
-                effect,
-                cluster.namespace()
-            ));
+            if dry_run == DryRun::None {
+                let namespace = cluster.namespace();
+                ui.say(&format!("{effect}; follow it: kubectl kruise rollout status rollout/{name} -n {namespace}"));
+            }
             return Ok(0);
         }
     }

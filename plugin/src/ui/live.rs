@@ -1,12 +1,16 @@
 //! The live view: one bar per step, with lines above and below.
 
+use std::io;
+
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::screen::Screen;
 use super::style::Theme;
 use crate::render::{Bar, Frame};
 
 /// Draws frames over each other. The last one stays.
 pub(crate) struct Live {
+    screen: Screen,
     multi: MultiProgress,
     theme: Theme,
     head: Vec<ProgressBar>,
@@ -16,9 +20,10 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    pub(crate) fn new(target: ProgressDrawTarget, theme: Theme) -> Self {
-        let multi = MultiProgress::with_draw_target(target);
+    pub(crate) fn new(screen: Screen, theme: Theme) -> Self {
+        let multi = MultiProgress::with_draw_target(ProgressDrawTarget::term_like(Box::new(screen.clone())));
         Self {
+            screen,
             multi,
             theme,
             head: Vec::new(),
@@ -29,9 +34,9 @@ impl Live {
     }
 
     /// Draws, if anything is different.
-    pub(crate) fn draw(&mut self, frame: Frame) {
+    pub(crate) fn draw(&mut self, frame: Frame) -> io::Result<()> {
         if frame == self.last {
-            return;
+            return Ok(());
         }
         resize(&self.multi, &mut self.head, frame.head.len(), 0);
         resize(&self.multi, &mut self.bars, frame.bars.len(), self.head.len());
@@ -61,18 +66,17 @@ impl Live {
             line.force_draw();
         }
         self.last = frame;
+        self.screen.show(None)
     }
 
-    /// Prints a line above the view.
+    /// Says something above the view.
     pub(crate) fn say(&self, line: &str) {
-        let _ = self.multi.println(line);
+        let _ = self.screen.show(Some(line));
     }
 
     /// Leaves the last frame where it is.
     pub(crate) fn close(&self) {
-        for line in self.head.iter().chain(&self.bars).chain(&self.foot) {
-            line.abandon();
-        }
+        self.screen.close();
     }
 }
 
