@@ -50,7 +50,7 @@ impl Latencies {
     pub(crate) fn tell(&self, story: &mut Story) {
         story.row(
             &format!(
-                "{:<52} {:<11} {:>8} {:>8}  ",
+                "{:<52} {:<11} {:>8} {:>8}",
                 "reaction", "where", "took", "budget"
             ),
             None,

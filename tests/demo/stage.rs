@@ -70,11 +70,7 @@ impl<'a> Stage<'a> {
             .chain(kubectl.parent().map(Path::to_owned))
             .filter(|folder| folder.is_absolute());
         let inherited = std::env::var_os("PATH").unwrap_or_default();
-        let stub = std::env::var_os("DEMO_STUB").map(PathBuf::from);
-        let all = stub
-            .into_iter()
-            .chain(folders)
-            .chain(std::env::split_paths(&inherited));
+        let all = folders.chain(std::env::split_paths(&inherited));
         std::env::join_paths(all).unwrap_or(inherited)
     }
 
