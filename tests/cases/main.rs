@@ -8,5 +8,7 @@
 )]
 
 mod control_plane;
+mod gate;
 mod scene;
 mod walk;
+mod writes;
