@@ -10,5 +10,6 @@
 mod control_plane;
 mod gate;
 mod scene;
+mod storm;
 mod walk;
 mod writes;

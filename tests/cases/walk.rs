@@ -5,19 +5,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kruise_rollout::names;
 use kube::api::{Api, DeleteParams};
 use serde_json::{Value, json};
-use support::installed;
+use support::{eventually, installed};
 
 use crate::gate::Gate;
-use crate::scene::{Scene, condition, mark, partition, walk_steps};
+use crate::scene::{SOON, Scene, WALK, assert_free, condition, mark, partition, walk_steps};
 use crate::writes::Way;
-
-/// What is in force one after the other in the walk, and how many pods may run the new version.
-const WALK: [(Option<i64>, usize); 4] = [
-    (Some(names::HOLD_PARTITION), 0),
-    (Some(4), 1),
-    (Some(2), 3),
-    (Some(0), 5),
-];
 
 #[tokio::test]
 async fn a_release_walks_its_steps_and_hands_the_workload_back() {
@@ -54,13 +46,6 @@ async fn a_release_walks_its_steps_and_hands_the_workload_back() {
     assert_eq!(after["spec"]["updateStrategy"], before["spec"]["updateStrategy"]);
     assert_free(&after);
     assert_eq!(gate.steps("v2").await, [&[(Some(0), 0)], &WALK[..]].concat());
-}
-
-/// No release mark is left.
-fn assert_free(app: &Value) {
-    for name in names::RELEASE_MARKS {
-        assert_eq!(mark(app, name), &Value::Null, "{name}");
-    }
 }
 
 /// Deploys v1 and v2 in one way, walks the release, and deploys v2 once more.
@@ -102,7 +87,7 @@ async fn walks_and_is_at_rest(way: Way, original: Option<i64>) {
     let pods: Api<Pod> = Api::namespaced(scene.admin.clone(), scene.namespace.name());
     let lost = pods.get("my-app-0").await.unwrap().metadata.uid;
     pods.delete("my-app-0", &DeleteParams::default()).await.unwrap();
-    support::eventually(crate::scene::SOON, "another pod my-app-0", async || {
+    eventually(SOON, "another pod my-app-0", async || {
         match pods.get("my-app-0").await {
             Ok(pod) if pod.metadata.uid != lost => Ok(()),
             other => Err(format!("{:?}", other.map(|pod| pod.metadata.uid))),
