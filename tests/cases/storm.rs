@@ -183,5 +183,18 @@ async fn pods_added_in_mid_release_stay_on_the_stable_version() {
     assert_eq!(partition(&answer.object()), &json!(8));
     scene.wait_pods("v1", 7).await;
     scene.wait_state(1, "StepPaused").await;
-    assert_eq!(gate.steps("v2").await, []);
+    // my-app-4 runs v2 already, so step 1 needs no pod of the new ones, and step 2 three of them.
+    scene.approve().await;
+    scene.wait_phase("Healthy").await;
+    scene.wait_pods("v2", 8).await;
+    let steps = gate.steps("v2").await;
+    assert_eq!(
+        steps,
+        [
+            &[(Some(0), 0)],
+            &WALK[..2],
+            &[(Some(8), 1), (Some(4), 4), (Some(0), 8)]
+        ]
+        .concat()
+    );
 }
