@@ -3,15 +3,19 @@
 //! - [`names`]: labels, annotations, reasons.
 //! - [`admission`]: verdicts on writes.
 //! - [`api`]: the `Rollout` resource.
+//! - [`intent`]: what a person may ask.
 //! - [`lens`]: typed paths into unstructured JSON, and patches.
 //! - [`plan`]: from steps to counts of pods.
+//! - [`report`]: what a person is told.
 //! - [`rollout`]: what a Rollout does next.
 //! - [`workload`]: what is read of a workload, and how each kind is held, exposed and released.
 
 pub mod admission;
 pub mod api;
+pub mod intent;
 pub mod lens;
 pub mod names;
 pub mod plan;
+pub mod report;
 pub mod rollout;
 pub mod workload;

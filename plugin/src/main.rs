@@ -1,2 +1,84 @@
-//! x
-fn main() {}
+//! `kubectl kruise`: shows, approves and undoes progressive releases.
+//!
+//! The way of a call: [`cli`] parses, [`connect`] finds the API server, [`commands`] read, ask, act and say. Reading commands
+//! build one report (`kruise_rollout::report`), [`render`] turns it into lines, and [`ui`] alone touches the terminal.
+
+mod cli;
+mod cluster;
+mod commands;
+mod connect;
+mod duration;
+mod error;
+mod render;
+mod target;
+mod ui;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches};
+
+use cli::Cli;
+use error::Error;
+use ui::Ui;
+
+fn main() -> ExitCode {
+    let mut command = Cli::command();
+    let parsed = command
+        .try_get_matches_from_mut(std::env::args_os())
+        .and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        // Help goes to stdout with 0, usage errors to stderr with 2; a closed pipe is nobody's fault.
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let mut ui = Ui::detect(cli.global.color());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let outcome = match runtime {
+        Ok(runtime) => runtime.block_on(interruptible(commands::run(cli, &mut ui))),
+        Err(error) => Err(Error::Io(error)),
+    };
+    ui.close();
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            error.explain(&mut ui);
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// Ends on SIGINT and SIGTERM with the shell's exit codes, so that the live view is closed in order.
+async fn interruptible(work: impl Future<Output = Result<u8, Error>>) -> Result<u8, Error> {
+    tokio::select! {
+        outcome = work => outcome,
+        signal = signalled() => Ok(signal),
+    }
+}
+
+#[cfg(unix)]
+async fn signalled() -> u8 {
+    use tokio::signal::unix::{SignalKind, signal};
+    const INTERRUPTED: u8 = 130;
+    const TERMINATED: u8 = 143;
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        // Without handlers the signals end the process by themselves.
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => INTERRUPTED,
+        _ = terminate.recv() => TERMINATED,
+    }
+}
+
+#[cfg(not(unix))]
+async fn signalled() -> u8 {
+    match tokio::signal::ctrl_c().await {
+        Ok(()) => 130,
+        Err(_) => std::future::pending().await,
+    }
+}

@@ -1,0 +1,137 @@
+//! What is known at a moment: Rollout, workload, pods.
+
+use jiff::Timestamp;
+use kruise_rollout::api::v1beta1::Rollout;
+use kruise_rollout::report::{RolloutReport, Seen, Sources};
+use kruise_rollout::workload::{PodView, TemplateId, View};
+use kube::api::{Api, ListParams};
+
+use super::pod::Pod;
+use super::{Cluster, PAGE, Workload};
+use crate::error::Error;
+
+/// The workload as far as it is known.
+#[derive(Debug, Default)]
+pub(super) enum Known {
+    /// It could not be read.
+    #[default]
+    Unknown,
+    /// It is not there.
+    Missing,
+    /// It is there.
+    Present(Box<View>),
+}
+
+/// Rollout, workload and pods.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(super) rollout: Rollout,
+    pub(super) known: Known,
+    /// Sorted by name; `None` when they could not be read.
+    pub(super) pods: Option<Vec<PodView>>,
+}
+
+impl World {
+    /// The report of this moment.
+    pub(crate) fn report(&self, followed: Option<&TemplateId>, now: Timestamp) -> RolloutReport {
+        let workload = match &self.known {
+            Known::Unknown => Seen::Unknown,
+            Known::Missing => Seen::Missing,
+            Known::Present(view) => Seen::Present(view),
+        };
+        RolloutReport::new(&Sources {
+            rollout: &self.rollout,
+            workload,
+            pods: self.pods.as_deref(),
+            followed,
+            now,
+        })
+    }
+
+    /// The template that the workload has.
+    pub(crate) fn template(&self) -> Option<&TemplateId> {
+        match &self.known {
+            Known::Present(view) => Some(&view.template),
+            Known::Unknown | Known::Missing => None,
+        }
+    }
+
+    /// Takes in the workload. Returns its UID when it is there.
+    pub(super) fn take_workload(&mut self, workload: Option<&Workload>) -> Option<String> {
+        self.known = match workload.map(Workload::view) {
+            None => Known::Missing,
+            Some(Some(Ok(view))) => Known::Present(Box::new(view)),
+            Some(Some(Err(_)) | None) => Known::Unknown,
+        };
+        match &self.known {
+            Known::Present(view) => Some(view.uid.clone()),
+            Known::Unknown | Known::Missing => None,
+        }
+    }
+
+    pub(super) fn take_pod(&mut self, pod: PodView) {
+        let pods = self.pods.get_or_insert_default();
+        match pods.binary_search_by(|known| known.name.cmp(&pod.name)) {
+            Ok(position) => pods[position] = pod,
+            Err(position) => pods.insert(position, pod),
+        }
+    }
+
+    pub(super) fn drop_pod(&mut self, name: &str) {
+        if let Some(pods) = &mut self.pods {
+            pods.retain(|pod| pod.name != name);
+        }
+    }
+}
+
+impl Cluster {
+    /// Reads a Rollout with its workload and pods. What may not be read is left out and named in the second part.
+    pub(crate) async fn world(&self, name: &str) -> Result<(World, Option<Workload>, Vec<String>), Error> {
+        let rollout = self.rollout(name).await?;
+        let mut notes = Vec::new();
+        let mut world = World {
+            rollout,
+            known: Known::Unknown,
+            pods: None,
+        };
+        let reference = world.rollout.spec.workload_ref.clone();
+        let workload = match self.workload_of(&reference).await {
+            Ok(workload) => workload,
+            Err(Error::Forbidden { right, .. }) => {
+                notes.push(format!(
+                    "the workload and its pods are not shown: you may not {right}"
+                ));
+                return Ok((world, None, notes));
+            }
+            Err(error) => return Err(error),
+        };
+        if let (Some(uid), Some(workload)) = (world.take_workload(workload.as_ref()), &workload) {
+            match self.pods(&uid, workload).await {
+                Ok(pods) => world.pods = Some(pods),
+                Err(Error::Forbidden { right, .. }) => {
+                    notes.push(format!("pods are not shown: you may not {right}"));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((world, workload, notes))
+    }
+
+    /// The pods of a workload, sorted by name; each is reduced on arrival.
+    async fn pods(&self, uid: &str, workload: &Workload) -> Result<Vec<PodView>, Error> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        let mut params = ListParams::default().limit(PAGE);
+        params.label_selector = workload.selector();
+        let mut pods = Vec::new();
+        loop {
+            let page = self.call("list pods", api.list(&params)).await?;
+            pods.extend(page.items.into_iter().filter_map(|pod| pod.of(uid)));
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => break,
+            }
+        }
+        pods.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(pods)
+    }
+}
