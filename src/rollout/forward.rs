@@ -51,8 +51,13 @@ pub(super) fn forward(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold)
     let Some(mut canary) = draft.status.canary_status.take() else {
         return;
     };
+    let known = !canary.stable_template_id.is_empty();
     let memory = Memory {
-        stable_revision: canary.stable_revision.clone(),
+        stable_revision: if known {
+            canary.stable_revision.clone()
+        } else {
+            String::new()
+        },
         from_rest: from_rest(draft),
     };
     let steps = Steps {
