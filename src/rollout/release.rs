@@ -1,6 +1,6 @@
 //! A release in progress: forward by steps, or back to the stable template at once.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::back::{complete, complete_when_open, updated};
 use super::decide::{Present, end_conditions, operator_speaks};
@@ -162,7 +162,7 @@ pub(super) fn end(draft: &mut Draft<'_>, release: &Release<'_>, message: &str, r
         canary.stable_template_id.clone_from(&canary.template_id);
     }
     settled(canary, release.plan.len());
-    canary.last_update_time = Some(Time(draft.now));
+    canary.last_update_time = Some(MicroTime(draft.now));
     if released {
         end_conditions(draft);
     }

@@ -49,10 +49,7 @@ impl Latencies {
     /// Tells them as a table. A time alone never fails: machines differ.
     pub(crate) fn tell(&self, story: &mut Story) {
         story.row(
-            &format!(
-                "{:<52} {:<11} {:>8} {:>8}",
-                "reaction", "where", "took", "budget"
-            ),
+            &format!("{:<52} {:<11} {:>8} {:>8}", "reaction", "where", "took", "budget"),
             None,
         );
         for (reaction, place, took) in &self.0 {

@@ -80,7 +80,11 @@ impl Inner {
         }
         text.push_str(&self.lines.join("\r\n"));
         let width = usize::from((self.size)().0.max(1));
-        self.rows = self.lines.iter().map(|line| measure_text_width(line).div_ceil(width).max(1)).sum();
+        self.rows = self
+            .lines
+            .iter()
+            .map(|line| measure_text_width(line).div_ceil(width).max(1))
+            .sum();
         self.out.write_all(text.as_bytes())?;
         self.out.flush()
     }

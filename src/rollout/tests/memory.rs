@@ -177,7 +177,7 @@ fn times_out_of_all_bounds_do_no_harm() {
     let mut world = released_to(Point::TimedPause, Some(0));
     let status = world.rollout.as_mut().unwrap().status.as_mut().unwrap();
     status.canary_status.as_mut().unwrap().last_update_time = Some(
-        k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::MAX),
+        k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime(jiff::Timestamp::MAX),
     );
     world.touch_rollout(false);
     world.settle();
