@@ -45,7 +45,7 @@ pub(super) struct Present<'a> {
 }
 
 fn govern(observed: &Observed<'_>, rollout: &Rollout) -> Decision {
-    let mut draft = Draft::new(observed, rollout);
+    let mut draft = Draft::new(rollout, observed.now);
     if matches!(observed.target, Target::Pending) {
         return Decision {
             actions: Vec::new(),
@@ -154,12 +154,28 @@ fn refusal(observed: &Observed<'_>, rollout: &Rollout) -> Option<String> {
     }
 }
 
-/// No object to govern.
+/// No object to govern, or none that can be read.
 fn absent(draft: &mut Draft<'_>, observed: &Observed<'_>) {
     let named = observed
         .workload
         .map_or_else(|| "the workload".to_owned(), ToString::to_string);
-    let namespace = observed.namespace;
+    let message = match &observed.target {
+        Target::NoKind => format!("the server has no kind {}: install its CRD", kind_of(observed)),
+        Target::Unreadable(answer) => {
+            let message = format!("{named} cannot be read: {answer}");
+            return unreadable(draft, why::UNREADABLE, message);
+        }
+        Target::Malformed(error) => {
+            let message = format!("{named}: {error}: correct the field");
+            return unreadable(draft, why::MALFORMED, message);
+        }
+        Target::Present { .. } => format!("{named} is being deleted"),
+        _ => format!(
+            "{named} is not in namespace {}: waiting for it",
+            observed.namespace
+        ),
+    };
+    // What was known of it is void: another object of this name would be another workload.
     draft.status.canary_status = None;
     for type_ in [
         condition::GUARDED,
@@ -169,28 +185,20 @@ fn absent(draft: &mut Draft<'_>, observed: &Observed<'_>) {
     ] {
         draft.drop_condition(type_);
     }
-    match &observed.target {
-        Target::NoKind => {
-            let message = format!("the server has no kind {}: install its CRD", kind_of(observed));
-            draft.stalled(why::NO_KIND, &message);
-            draft.say(phase::INITIAL, message);
-        }
-        Target::Unreadable(answer) => {
-            let message = format!("{named} cannot be read: {answer}");
-            draft.stalled(why::UNREADABLE, &message);
-            draft.say(phase::INITIAL, message);
-        }
-        Target::Malformed(error) => {
-            let message = format!("{named}: {error}: correct the field");
-            draft.stalled(why::MALFORMED, &message);
-            draft.say(phase::INITIAL, message);
-        }
-        Target::Present { .. } => draft.say(phase::INITIAL, format!("{named} is being deleted")),
-        _ => draft.say(
-            phase::INITIAL,
-            format!("{named} is not in namespace {namespace}: waiting for it"),
-        ),
+    if matches!(observed.target, Target::NoKind) {
+        draft.stalled(why::NO_KIND, &message);
     }
+    draft.say(phase::INITIAL, message);
+}
+
+/// The workload is there, or may be, but cannot be read: nothing is done to it, and nothing that is known of it is forgotten.
+fn unreadable(draft: &mut Draft<'_>, reason: &str, message: String) {
+    draft.stalled(reason, &message);
+    let phase = match draft.before().phase.as_str() {
+        "" => phase::INITIAL,
+        present => present,
+    };
+    draft.say(phase, message);
 }
 
 fn kind_of(observed: &Observed<'_>) -> String {
@@ -424,11 +432,16 @@ fn unfinished(view: &View) -> bool {
 }
 
 fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
-    let was = draft.before().phase.clone();
-    let ended = was == phase::PROGRESSING;
-    if was != phase::HEALTHY {
+    let before = draft.before();
+    if before.phase != phase::HEALTHY {
+        // The end of a release that the status has not told of; another template was released elsewhere, or by other hands.
+        let ended = before.phase == phase::PROGRESSING
+            && before
+                .canary_status
+                .as_ref()
+                .is_some_and(|canary| canary.template_id == p.view.template.to_string());
         let message = if ended {
-            end_message(draft.before())
+            end_message(before)
         } else {
             format!("{} is guarded and at rest", p.workload)
         };
@@ -436,7 +449,11 @@ fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
         if ended {
             // The release was handed back, and we ended before we could say so.
             draft.act(Action::Disown(p.workload.clone()));
-            end_conditions(draft);
+        }
+        match holds(&draft.status.conditions, condition::PROGRESSING) {
+            true if ended => end_conditions(draft),
+            true => super::status::progressing(draft, reason::COMPLETED),
+            false => {}
         }
     }
     operator_speaks(draft, p);
@@ -450,6 +467,7 @@ fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
     {
         canary.canary_revision.clone_from(revision);
         canary.stable_revision.clone_from(revision);
+        canary.stable_template_id.clone_from(&canary.template_id);
         canary.pod_template_hash.clone_from(revision);
         canary.observed_rollout_id.clone_from(revision);
     }
@@ -493,7 +511,7 @@ pub(super) fn operator_speaks(draft: &mut Draft<'_>, p: &Present<'_>) {
         return draft.drop_condition(condition::STALLED);
     }
     let silent = reported.replicas.is_none() && reported.ready_replicas.is_none();
-    match p.view.created.map(|created| created + GRACE) {
+    match p.view.created.and_then(|created| created.checked_add(GRACE).ok()) {
         Some(until) if silent && until > draft.now => {
             draft.wake_at(until);
             draft.drop_condition(condition::STALLED);

@@ -18,13 +18,15 @@
 
 mod back;
 mod decide;
+mod forward;
+mod grant;
 mod observed;
 mod release;
 mod status;
 
 pub use decide::decide;
 pub use observed::{Children, Observed, Proof, Stray, Target, Workload};
-pub use status::{guarded_message, label_command};
+pub use status::{guarded_message, label_command, refused};
 
 use jiff::Timestamp;
 use json_patch::Patch;

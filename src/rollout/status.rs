@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::observed::{Observed, Workload};
+use super::observed::Workload;
 use super::{Action, Announcement, Decision, EditKind, Wake};
 use crate::api::v1beta1::condition::{self, Condition, reason};
 use crate::api::v1beta1::{CanaryStatus, Rollout, RolloutStatus, phase, step_state};
@@ -24,14 +24,14 @@ pub(super) struct Draft<'a> {
 static NO_STATUS: std::sync::LazyLock<RolloutStatus> = std::sync::LazyLock::new(RolloutStatus::default);
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(observed: &Observed<'a>, rollout: &'a Rollout) -> Self {
+    pub(super) fn new(rollout: &'a Rollout, now: Timestamp) -> Self {
         let before = rollout.status.as_ref().unwrap_or(&NO_STATUS);
         let mut status = before.clone();
         status.observed_generation = rollout.metadata.generation.unwrap_or_default();
         Self {
             before,
             status,
-            now: observed.now,
+            now,
             actions: Vec::new(),
             wake: Wake::OnChange,
         }
@@ -93,6 +93,10 @@ impl<'a> Draft<'a> {
     /// Ends the draft: mirrors, the conditions that follow from the phase, events, and whether anything is worth a write.
     pub(super) fn finish(mut self) -> Decision {
         let (index, state) = match &self.status.canary_status {
+            // An approval that has not been acted on: that it was written over a pause must not be forgotten.
+            Some(canary) if canary.current_step_state == step_state::STEP_READY => {
+                (canary.current_step_index, self.before.current_step_state.clone())
+            }
             Some(canary) => (canary.current_step_index, canary.current_step_state.clone()),
             None => (0, String::new()),
         };
@@ -244,6 +248,18 @@ pub fn guarded_message(workload: &Workload) -> String {
     format!("a template change of {workload} is held: proven by a dry-run")
 }
 
+/// The status after the API server refused a write, as against a race that was lost: the answer, in the condition Stalled.
+/// `None` if it says so already.
+#[must_use]
+pub fn refused(rollout: &Rollout, answer: &str, now: Timestamp) -> Option<RolloutStatus> {
+    let mut draft = Draft::new(rollout, now);
+    draft.stalled(
+        why::REFUSED,
+        &format!("the API server refuses a write of the controller: {answer}"),
+    );
+    draft.finish().status
+}
+
 /// Reasons of our own, beside those of [`crate::api::v1beta1::condition::reason`].
 pub(super) mod why {
     pub(crate) const LABEL_MISSING: &str = "LabelMissing";
@@ -258,6 +274,7 @@ pub(super) mod why {
     pub(crate) const UNSUPPORTED: &str = "Unsupported";
     pub(crate) const NO_KIND: &str = "KindNotFound";
     pub(crate) const CONFLICT: &str = "Conflict";
+    pub(crate) const REFUSED: &str = "WriteRefused";
     pub(crate) const PLAN: &str = "InvalidPlan";
 }
 

@@ -1,1 +1,13 @@
+//! `decide` in a simulated world: scripted releases, and properties of any interleaving of users, operator, kubelet, controller
+//! and approvers.
 
+mod cluster;
+mod control;
+mod lifecycle;
+mod memory;
+mod oracle;
+mod properties;
+mod rollback;
+mod scale;
+mod walk;
+mod world;

@@ -104,6 +104,11 @@ impl Adapter for StatefulSetLike {
 
     fn release(&self, view: &View, freedom: Freedom) -> PatchBuilder {
         let mut patch = guarded_write(view);
+        // Asking for another partition in mid-release moves this mark alone, and neither generation nor grant.
+        let original = annotation(names::ORIGINAL_PARTITION);
+        if let Some(text) = view.skeleton["metadata"]["annotations"].get(original[2]) {
+            patch = patch.test(original, text.clone());
+        }
         if let Some(hold) = view.hold() {
             patch = match hold.original {
                 Original::Partition(partition) => patch.set(self.partition.path(), json!(partition)),

@@ -84,6 +84,22 @@ impl ControlPlane {
     /// # Errors
     /// There is no kubeconfig, or the cluster does not answer.
     pub async fn existing() -> Result<Self, Error> {
+        Self::existing_as(Kubeconfig::read()?).await
+    }
+
+    /// [`ControlPlane::existing`] with a context of the kubeconfig that need not be the current one.
+    ///
+    /// # Errors
+    /// There is no kubeconfig or no such context, or the cluster does not answer.
+    pub async fn existing_context(context: &str) -> Result<Self, Error> {
+        let kubeconfig = Kubeconfig {
+            current_context: Some(context.to_owned()),
+            ..Kubeconfig::read()?
+        };
+        Self::existing_as(kubeconfig).await
+    }
+
+    async fn existing_as(admin: Kubeconfig) -> Result<Self, Error> {
         let folder = scratch("existing-cluster").context(|| "creating a scratch folder".to_owned())?;
         let assets = Assets::present()?;
         let ports = Ports {
@@ -91,14 +107,7 @@ impl ControlPlane {
             etcd_peer: 0,
             api_server: 0,
         };
-        let control_plane = Self::new(
-            folder,
-            &assets,
-            &Options::default(),
-            ports,
-            Kubeconfig::read()?,
-            true,
-        );
+        let control_plane = Self::new(folder, &assets, &Options::default(), ports, admin, true);
         for identity in Identity::ALL {
             let kubeconfig = identity.impersonated(&control_plane.admin);
             let text = serde_json::to_string_pretty(&kubeconfig).map_err(kube::Error::SerdeError)?;

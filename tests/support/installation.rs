@@ -65,24 +65,32 @@ impl<'a> Installation<'a> {
     /// # Errors
     /// Something cannot be built or applied.
     pub async fn apply(control_plane: &'a ControlPlane) -> Result<Self, Error> {
-        let product = build_binaries()?;
-        let ports = Ports {
-            webhook: free_port(),
-            admin: free_port(),
-        };
-        let installation = Self {
-            control_plane,
-            product,
-            ports,
-            controller: None,
-            operator: None,
-        };
+        let installation = Self::new(control_plane)?;
+        let product = installation.product;
         let manifests = output(Command::new(&product.controller).arg("manifests"))?;
         installation.kubectl_apply(&manifests).await?;
         let definition = output(Command::new(&product.operator).arg("crd"))?;
         installation.kubectl_apply(&definition).await?;
         installation.enable_kind("example.io", "mystatefulapps").await?;
         Ok(installation)
+    }
+
+    /// Applies nothing and starts nothing.
+    ///
+    /// # Errors
+    /// Something cannot be built.
+    pub fn new(control_plane: &'a ControlPlane) -> Result<Self, Error> {
+        let ports = Ports {
+            webhook: free_port(),
+            admin: free_port(),
+        };
+        Ok(Self {
+            control_plane,
+            product: build_binaries()?,
+            ports,
+            controller: None,
+            operator: None,
+        })
     }
 
     /// Lets the controller govern a custom kind: one labelled ClusterRole.

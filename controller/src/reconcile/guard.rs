@@ -17,7 +17,7 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Error, record};
+use super::{Error, is_verdict, record};
 use crate::context::{Context, dry_run_params, patch_params};
 use crate::triggers::put_object;
 use crate::world::{Key, Place, Snapshot};
@@ -26,7 +26,7 @@ use crate::world::{Key, Place, Snapshot};
 const REGISTERED_WITHIN: Duration = Duration::from_millis(500);
 /// How long it may then take to become active on the API server.
 const ACTIVE_WITHIN: Duration = Duration::from_secs(1);
-/// Pause between two looks whether it is.
+/// Pause between the first two looks whether it is; it doubles from one to the next.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// When a workload that could not be guarded is tried again although nothing changed.
 const RETRY: SignedDuration = SignedDuration::from_secs(15);
@@ -200,18 +200,6 @@ async fn can_be_held(api: &Api<DynamicObject>, subject: &Subject, workload: &Wor
     }
 }
 
-/// A refusal for what was sent, as against a lost race (a test that failed: 422 without details) or a fault.
-fn is_verdict(status: &kube::core::Status) -> bool {
-    match status.code {
-        400 | 403 => true,
-        422 => status
-            .details
-            .as_ref()
-            .is_some_and(|details| !details.causes.is_empty()),
-        _ => false,
-    }
-}
-
 /// Sets the guard mark, against the very object that was read.
 async fn mark(
     api: &Api<DynamicObject>,
@@ -246,6 +234,7 @@ async fn unmark(
 async fn is_held(api: &Api<DynamicObject>, subject: &Subject, workload: &Workload) -> Result<(), Stop> {
     let deadline = Instant::now() + ACTIVE_WITHIN;
     let mut probe = probe_annotation(subject);
+    let mut pause = LOOK_AGAIN;
     loop {
         let refusal = match send(api, workload, &dry_run_params(), probe.clone()).await {
             Ok(answer) if held(subject, &answer) => return Ok(()),
@@ -284,7 +273,8 @@ async fn is_held(api: &Api<DynamicObject>, subject: &Subject, workload: &Workloa
         if Instant::now() >= deadline {
             return Err(Stop::Refused(refusal));
         }
-        sleep(LOOK_AGAIN).await;
+        sleep(pause).await;
+        pause *= 2;
     }
 }
 

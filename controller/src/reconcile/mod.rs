@@ -13,8 +13,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::Timestamp;
-use kruise_rollout::rollout::{Action, Children, Decision, Observed, Stray, Target, Wake, decide};
+use kruise_rollout::api::v1beta1::Rollout;
+use kruise_rollout::rollout::{Action, Children, Decision, Observed, Stray, Target, Wake, decide, refused};
 use kruise_rollout::workload::adapter_for;
+use kube::core::Status;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -70,6 +72,9 @@ pub(crate) enum Error {
     /// The object is gone.
     #[error("the object is gone")]
     Gone(#[source] Box<kube::Error>),
+    /// The API server will not have it: what it says.
+    #[error("the API server refuses: {0}")]
+    Refused(String),
     /// Anything else that the API server or the way to it says.
     #[error("API server")]
     Api(#[source] Box<kube::Error>),
@@ -83,12 +88,24 @@ pub(crate) enum Error {
 
 impl From<kube::Error> for Error {
     fn from(error: kube::Error) -> Self {
-        // A failed test of a JSON patch is a 422 without details; nothing else that we send is answered so.
         match &error {
+            kube::Error::Api(status) if is_verdict(status) => Self::Refused(status.message.clone()),
             kube::Error::Api(status) if matches!(status.code, 409 | 422) => Self::Raced(Box::new(error)),
             kube::Error::Api(status) if status.code == 404 => Self::Gone(Box::new(error)),
             _ => Self::Api(Box::new(error)),
         }
+    }
+}
+
+/// A refusal for what was sent, as against a lost race (a test that failed: 422 without details) or a fault.
+fn is_verdict(status: &Status) -> bool {
+    match status.code {
+        400 | 403 => true,
+        422 => status
+            .details
+            .as_ref()
+            .is_some_and(|details| !details.causes.is_empty()),
+        _ => false,
     }
 }
 
@@ -114,11 +131,24 @@ async fn reconcile(context: &Arc<Context>, key: &Key) -> Turn {
         }
         Err(error) => {
             tracing::warn!(rollout = %key, error = %chain(&error), "Could not go on.");
+            if let (Error::Refused(answer), Some(rollout)) = (&error, &snapshot.rollout) {
+                tell_refusal(context, key, rollout, answer, now).await;
+            }
             ("failed", Turn::Failed)
         }
     };
     context.metrics.reconciled(outcome, began.elapsed());
     turn
+}
+
+/// Says in the status what the API server will not have: otherwise the Rollout would wait in silence.
+async fn tell_refusal(context: &Context, key: &Key, rollout: &Rollout, answer: &str, now: Timestamp) {
+    let Some(status) = refused(rollout, answer, now) else {
+        return;
+    };
+    if let Err(error) = status::write(context, key, rollout, &status).await {
+        tracing::warn!(rollout = %key, error = %chain(&error), "The status cannot be written either.");
+    }
 }
 
 fn turn(wake: Wake, now: Timestamp) -> Turn {

@@ -24,6 +24,9 @@ use crate::world::{Place, Watch};
 /// aggregated API servers have none.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
 
+/// Pause after a look-up that failed.
+const LOOK_UP_AGAIN: Duration = Duration::from_secs(1);
+
 /// Watches exactly the kinds that Rollouts refer to or that have a marked object, and says which they are to `watched`.
 /// `at_first` are the kinds that were registered by an earlier process: their marked objects are found by watching them once.
 pub(crate) async fn follow(
@@ -103,8 +106,10 @@ async fn follow_kind(context: Arc<Context>, kind: GroupKind, stop: CancellationT
             }
             Ok(None) => context.look_at(context.world.set_watch(&kind, Watch::NoKind, None)),
             Err(error) => {
-                let watch = Watch::Refused(error.to_string());
-                context.look_at(context.world.set_watch(&kind, watch, None));
+                // Nothing is known of the kind now; what was known stays.
+                tracing::warn!(%kind, error = %chain(&error), "A kind cannot be looked up.");
+                let _ = stop.run_until_cancelled(tokio::time::sleep(LOOK_UP_AGAIN)).await;
+                continue;
             }
         }
         tokio::select! {

@@ -132,6 +132,9 @@ pub struct CanaryStatus {
     /// Identity of the template that is being released.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub template_id: String,
+    /// Identity of the template that `stableRevision` was the operator's name of.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub stable_template_id: String,
     /// This release goes back to the stable template.
     #[serde(skip_serializing_if = "Not::not")]
     pub rolled_back: bool,

@@ -1,0 +1,94 @@
+//! The operator and the kubelet of the simulated world.
+
+use serde_json::json;
+
+use super::world::{APP, Pod, World, revision};
+
+impl World {
+    /// One sync of the operator: creates what is missing, removes what is too much, updates one pod, reports.
+    pub(super) fn operate(&mut self) {
+        let Some(object) = &self.workload else { return };
+        let object = object.clone();
+        let view = self.view();
+        let update = revision(&object["spec"]["template"]);
+        let reported = object["status"]["currentRevision"].as_str();
+        let current = reported.map_or_else(|| self.oracle.current.clone(), |r| Some(r.to_owned()));
+        let mut current = current.unwrap_or_else(|| update.clone());
+        let rolling = view.other_strategy.is_none();
+        let partition = u32::try_from(view.partition_in_force()).unwrap();
+        let (replicas, live) = (view.replicas, |pod: &Pod| !pod.terminating);
+        for ordinal in 0..replicas {
+            if let std::collections::btree_map::Entry::Vacant(e) = self.pods.entry(ordinal) {
+                let held_back = rolling && ordinal < partition;
+                let revision = if held_back {
+                    current.clone()
+                } else {
+                    update.clone()
+                };
+                e.insert(Pod {
+                    revision,
+                    ready: false,
+                    terminating: false,
+                });
+                self.oracle_sees_a_pod(ordinal, &update, &current);
+            }
+        }
+        if let Some(condemned) = self
+            .pods
+            .keys()
+            .next_back()
+            .copied()
+            .filter(|last| *last >= replicas)
+        {
+            self.delete_pod(condemned);
+        } else if rolling {
+            let next = self
+                .pods
+                .iter()
+                .rev()
+                .take_while(|(ordinal, _)| **ordinal >= partition);
+            let next = next.map(|(ordinal, pod)| (*ordinal, pod.clone()));
+            let mut next = next.skip_while(|(_, pod)| pod.revision == update && pod.ready && live(pod));
+            if let Some((ordinal, pod)) = next.next()
+                && pod.revision != update
+                && live(&pod)
+            {
+                self.delete_pod(ordinal);
+            }
+        }
+        let count = |picked: &dyn Fn(&Pod) -> bool| self.pods.values().filter(|pod| picked(pod)).count();
+        let updated = count(&|pod| live(pod) && pod.revision == update);
+        let ready = count(&|pod| live(pod) && pod.ready);
+        let all = [updated, ready, self.pods.len()]
+            .iter()
+            .all(|n| *n == replicas as usize);
+        if rolling && all {
+            current.clone_from(&update);
+        }
+        let mut status = json!({"replicas": self.pods.len(), "readyReplicas": ready});
+        if self.habits.observed_generation {
+            status["observedGeneration"] = json!(view.generation);
+        }
+        if self.habits.revisions {
+            status["updatedReplicas"] = json!(updated);
+            status["currentRevision"] = json!(current);
+            status["updateRevision"] = json!(update);
+        }
+        self.oracle.current = Some(current);
+        let mut new = object;
+        new["status"] = status;
+        self.store(new);
+    }
+
+    /// Pods that were asked to go are gone, the others become ready unless they are broken.
+    pub(super) fn kubelet(&mut self) {
+        self.pods.retain(|_, pod| !pod.terminating);
+        for pod in self.pods.values_mut() {
+            pod.ready = !self
+                .broken
+                .iter()
+                .any(|image| pod.revision == format!("{APP}-{image}"));
+        }
+        self.oracle_looks();
+    }
+}
