@@ -3,9 +3,10 @@
 //! Every change says which Rollouts it may concern. Copies are ordered by resourceVersion where that can be read, so that the
 //! answer to our own write is not undone by an event that is older. Nothing here waits or calls.
 
+mod inner;
 mod pods;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kruise_rollout::api::v1beta1::Rollout;
@@ -15,6 +16,7 @@ use kruise_rollout::workload::{Adapter, GroupKind, PodView, View, adapter_for};
 use kube::api::ApiResource;
 use serde_json::Value;
 
+use self::inner::Inner;
 use self::pods::Pods;
 
 /// Namespace and name of a Rollout, whether it exists or only its marks do.
@@ -61,35 +63,6 @@ pub(crate) enum Watch {
 
 /// A workload as it was last seen, or why it cannot be read.
 pub(crate) type Seen = Result<Arc<View>, (String, FieldError)>;
-
-struct Kind {
-    watch: Watch,
-    resource: Option<ApiResource>,
-    workloads: BTreeMap<(String, String), Seen>,
-}
-
-impl Default for Kind {
-    fn default() -> Self {
-        Self {
-            watch: Watch::Starting,
-            resource: None,
-            workloads: BTreeMap::new(),
-        }
-    }
-}
-
-#[derive(Default)]
-struct Inner {
-    rollouts_known: bool,
-    rollouts: HashMap<Key, Arc<Rollout>>,
-    claims: HashMap<Place, BTreeSet<String>>,
-    kinds: HashMap<GroupKind, Kind>,
-    marked: HashMap<Key, BTreeSet<Workload>>,
-    held: BTreeSet<Place>,
-    by_uid: HashMap<String, Place>,
-    proofs: HashMap<Key, (String, Proof)>,
-    pods: Pods,
-}
 
 /// The stores, shared by watches, workers and the webhook.
 #[derive(Default)]
@@ -430,171 +403,5 @@ impl World {
             workload,
             seen,
         })
-    }
-}
-
-impl Inner {
-    fn drop_claim(&mut self, key: &Key) -> Vec<Key> {
-        let Some(old) = self.rollouts.get(key) else {
-            return Vec::new();
-        };
-        let place = Place {
-            namespace: key.namespace.clone(),
-            workload: target_of(old),
-        };
-        let Some(names) = self.claims.get_mut(&place) else {
-            return Vec::new();
-        };
-        names.remove(&key.name);
-        let rest = names.iter().map(|name| Key::new(&key.namespace, name)).collect();
-        if names.is_empty() {
-            self.claims.remove(&place);
-        }
-        rest
-    }
-
-    fn view(&self, place: &Place) -> Option<&Arc<View>> {
-        let name = (place.namespace.clone(), place.workload.name.clone());
-        self.kinds
-            .get(&place.workload.kind)?
-            .workloads
-            .get(&name)?
-            .as_ref()
-            .ok()
-    }
-
-    /// Rollouts that name a workload, and the one whose mark it carries.
-    fn concerned_by(&self, place: &Place) -> Vec<Key> {
-        let claims = self.claims.get(place).into_iter().flatten().map(String::as_str);
-        let mark = self
-            .view(place)
-            .and_then(|view| view.guard())
-            .map(|guard| guard.rollout.as_str());
-        let names: BTreeSet<&str> = claims.chain(mark).collect();
-        names
-            .into_iter()
-            .map(|name| Key::new(&place.namespace, name))
-            .collect()
-    }
-
-    fn concerned_by_kind(&self, kind: &GroupKind) -> Vec<Key> {
-        let of_kind = |rollout: &Rollout| target_of(rollout).kind == *kind;
-        let named = self
-            .rollouts
-            .iter()
-            .filter(|(_, rollout)| of_kind(rollout))
-            .map(|(key, _)| key.clone());
-        let marked = self
-            .marked
-            .iter()
-            .filter(|(_, w)| w.iter().any(|w| w.kind == *kind))
-            .map(|(key, _)| key.clone());
-        let keys: BTreeSet<Key> = named.chain(marked).collect();
-        keys.into_iter().collect()
-    }
-
-    fn reindex(&mut self, place: &Place, old: Option<&Seen>, new: Option<&Seen>) {
-        let uid = |seen: &Seen| {
-            seen.as_ref()
-                .map_or_else(|(uid, _)| uid.clone(), |view| view.uid.clone())
-        };
-        let mark = |seen: Option<&Seen>| {
-            let view = seen?.as_ref().ok()?;
-            Some(Key::new(&place.namespace, &view.guard()?.rollout))
-        };
-        if let Some(old) = old {
-            self.by_uid.remove(&uid(old));
-        }
-        if let Some(new) = new {
-            self.by_uid.insert(uid(new), place.clone());
-        }
-        if let Some(key) = mark(old)
-            && let Some(workloads) = self.marked.get_mut(&key)
-        {
-            workloads.remove(&place.workload);
-            if workloads.is_empty() {
-                self.marked.remove(&key);
-            }
-        }
-        if new
-            .and_then(|new| new.as_ref().ok())
-            .is_some_and(|view| view.hold().is_some())
-        {
-            self.held.insert(place.clone());
-        } else {
-            self.held.remove(place);
-        }
-        if let Some(key) = mark(new) {
-            self.marked.entry(key).or_default().insert(place.workload.clone());
-        }
-    }
-
-    fn remove_workload(&mut self, place: &Place) {
-        let name = (place.namespace.clone(), place.workload.name.clone());
-        let Some(kind) = self.kinds.get_mut(&place.workload.kind) else {
-            return;
-        };
-        let old = kind.workloads.remove(&name);
-        self.reindex(place, old.as_ref(), None);
-    }
-
-    fn clear_kind(&mut self, kind: &GroupKind) {
-        let names: Vec<_> = self
-            .kinds
-            .get(kind)
-            .map(|k| k.workloads.keys().cloned().collect())
-            .unwrap_or_default();
-        for (namespace, name) in names {
-            self.remove_workload(&Place {
-                namespace,
-                workload: Workload {
-                    kind: kind.clone(),
-                    name,
-                },
-            });
-        }
-    }
-
-    fn strays(
-        &self,
-        key: &Key,
-        target: Option<&Workload>,
-    ) -> Vec<(Workload, &'static dyn Adapter, Arc<View>)> {
-        let marked = self
-            .marked
-            .get(key)
-            .into_iter()
-            .flatten()
-            .filter(|workload| Some(*workload) != target);
-        marked
-            .filter_map(|workload| {
-                let view = self.view(&Place {
-                    namespace: key.namespace.clone(),
-                    workload: workload.clone(),
-                })?;
-                Some((workload.clone(), adapter_for(&workload.kind)?, view.clone()))
-            })
-            .collect()
-    }
-
-    /// Another Rollout that names the same workload and comes first: the one whose mark the workload carries, else the oldest.
-    fn rival(&self, rollout: &Rollout, place: &Place) -> Option<String> {
-        let names = self.claims.get(place).filter(|names| names.len() > 1)?;
-        let own = rollout.metadata.name.as_deref().unwrap_or_default();
-        let marked = self
-            .view(place)
-            .and_then(|view| view.guard())
-            .map(|guard| guard.rollout.clone());
-        let first = marked.filter(|name| names.contains(name)).or_else(|| {
-            let age = |name: &&String| {
-                let rollout = self.rollouts.get(&Key::new(&place.namespace, name));
-                (
-                    rollout.and_then(|r| r.metadata.creation_timestamp.as_ref().map(|t| t.0)),
-                    (*name).clone(),
-                )
-            };
-            names.iter().min_by_key(age).cloned()
-        })?;
-        (first != own).then_some(first)
     }
 }

@@ -53,7 +53,6 @@ fn help(ui: &mut Ui, group: Option<&str>) -> Result<u8, Error> {
 }
 
 /// The time. Everything below is told it.
-#[expect(clippy::disallowed_methods, reason = "a command has one clock, here")]
 fn now() -> Timestamp {
     Timestamp::now()
 }

@@ -435,7 +435,11 @@ pub(crate) fn frame(report: &RolloutReport, theme: Theme) -> Frame {
 fn bars(report: &RolloutReport, theme: Theme) -> Vec<Bar> {
     let workload = &report.workload;
     if matches!(report.state, State::RollingBack | State::RolledBack) {
-        let label = if report.state == State::RollingBack { "restoring" } else { "restored" };
+        let label = if report.state == State::RollingBack {
+            "restoring"
+        } else {
+            "restored"
+        };
         return vec![Bar {
             label: label.to_owned(),
             done: workload.updated.unwrap_or(0),

@@ -467,6 +467,7 @@ fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
     {
         canary.canary_revision.clone_from(revision);
         canary.stable_revision.clone_from(revision);
+        canary.stable_template_id.clone_from(&canary.template_id);
         canary.pod_template_hash.clone_from(revision);
         canary.observed_rollout_id.clone_from(revision);
     }

@@ -1,7 +1,7 @@
 //! Forward to a new template, step by step.
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::back::{Updated, complete_when_open, speaks_by_labels, updated};
 use super::grant::{Memory, partition};
@@ -24,7 +24,7 @@ pub(super) fn enter(canary: &mut CanaryStatus, plan: &Plan, step: usize, draft: 
 
 fn change(canary: &mut CanaryStatus, state: &str, draft: &Draft<'_>) {
     state.clone_into(&mut canary.current_step_state);
-    canary.last_update_time = Some(Time(draft.now));
+    canary.last_update_time = Some(MicroTime(draft.now));
 }
 
 /// What a step waits for.
@@ -51,8 +51,13 @@ pub(super) fn forward(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold)
     let Some(mut canary) = draft.status.canary_status.take() else {
         return;
     };
+    let known = !canary.stable_template_id.is_empty();
     let memory = Memory {
-        stable_revision: canary.stable_revision.clone(),
+        stable_revision: if known {
+            canary.stable_revision.clone()
+        } else {
+            String::new()
+        },
         from_rest: from_rest(draft),
     };
     let steps = Steps {
@@ -205,7 +210,7 @@ fn pauses(draft: &mut Draft<'_>, canary: &mut CanaryStatus, pause: Pause) -> Opt
         .map(|time| time.0)
         .filter(|since| *since <= draft.now);
     let since = since.unwrap_or(draft.now);
-    canary.last_update_time = Some(Time(since));
+    canary.last_update_time = Some(MicroTime(since));
     let until = since
         .checked_add(SignedDuration::from_secs(seconds.into()))
         .unwrap_or(Timestamp::MAX);

@@ -1,6 +1,6 @@
 //! A release in progress: forward by steps, or back to the stable template at once.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::back::{complete, complete_when_open, updated};
 use super::decide::{Present, end_conditions, operator_speaks};
@@ -70,20 +70,17 @@ fn direction(draft: &Draft<'_>, view: &View) -> Direction {
     }
 }
 
-/// The operator's revision of the stable template, as far as the status knows; else empty. A status that was written before the
-/// release ended knows it as the revision that was being released.
-pub(super) fn stable_revision<'a>(draft: &Draft<'a>, view: &View) -> &'a str {
+/// The operator's revision of the stable template, as far as the status knows; else empty. A status that speaks of another stable
+/// template was written before a release ended, or before somebody else governed the workload.
+fn stable_revision<'a>(draft: &Draft<'a>, view: &View) -> &'a str {
     let Some(canary) = &draft.before().canary_status else {
         return "";
     };
-    let stable = view
-        .guard()
-        .and_then(|guard| guard.stable.as_ref())
-        .map(ToString::to_string);
-    if !canary.rolled_back && stable.as_ref() == Some(&canary.template_id) {
-        &canary.canary_revision
-    } else {
+    let stable = view.guard().and_then(|guard| guard.stable.as_ref());
+    if stable.is_some_and(|stable| stable.to_string() == canary.stable_template_id) {
         &canary.stable_revision
+    } else {
+        ""
     }
 }
 
@@ -159,10 +156,13 @@ pub(super) fn end(draft: &mut Draft<'_>, release: &Release<'_>, message: &str, r
     draft.say(phase::HEALTHY, message);
     let canary = draft.status.canary_status.get_or_insert_with(Default::default);
     record_revision(canary, p.view, p.children);
-    canary.stable_revision.clone_from(&canary.canary_revision);
     canary.template_id = p.view.template.to_string();
+    if p.view.observed() == Some(true) {
+        canary.stable_revision.clone_from(&canary.canary_revision);
+        canary.stable_template_id.clone_from(&canary.template_id);
+    }
     settled(canary, release.plan.len());
-    canary.last_update_time = Some(Time(draft.now));
+    canary.last_update_time = Some(MicroTime(draft.now));
     if released {
         end_conditions(draft);
     }
@@ -193,18 +193,22 @@ pub(super) fn begin(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
     } else {
         1
     };
-    let reported = &p.view.reported;
-    let stable = match stable_revision(draft, p.view) {
-        // An operator may call the new revision current at once; then it says nothing of the stable one.
-        "" => reported
-            .current_revision
-            .clone()
-            .filter(|_| reported.current_revision != reported.update_revision),
-        known => Some(known.to_owned()),
+    let (stable_revision, stable_template_id) = match stable_revision(draft, p.view) {
+        // To be shown; nothing is decided by it, since an operator may call the new revision current at once.
+        "" => (
+            p.view.reported.current_revision.clone().unwrap_or_default(),
+            String::new(),
+        ),
+        known => (
+            known.to_owned(),
+            was.map(|canary| canary.stable_template_id.clone())
+                .unwrap_or_default(),
+        ),
     };
     let mut canary = CanaryStatus {
         template_id: p.view.template.to_string(),
-        stable_revision: stable.unwrap_or_default(),
+        stable_revision,
+        stable_template_id,
         rollout_hash: release
             .rollout
             .spec

@@ -8,5 +8,8 @@
 )]
 
 mod control_plane;
+mod gate;
 mod scene;
+mod storm;
 mod walk;
+mod writes;

@@ -17,6 +17,14 @@ pub const APP: &str = "my-app";
 /// Name of the Rollout.
 pub const ROLLOUT: &str = "my-app-rollout";
 
+/// What is in force one after the other in the walk, and how many pods may run the new version.
+pub const WALK: [(Option<i64>, usize); 4] = [
+    (Some(names::HOLD_PARTITION), 0),
+    (Some(4), 1),
+    (Some(2), 3),
+    (Some(0), 5),
+];
+
 pub struct Scene<'a> {
     pub installation: &'a Installation<'a>,
     pub namespace: TestNamespace<'a>,
@@ -275,4 +283,11 @@ pub fn partition(app: &Value) -> &Value {
 /// One of our marks on an app.
 pub fn mark<'a>(app: &'a Value, name: &str) -> &'a Value {
     &app["metadata"]["annotations"][name]
+}
+
+/// No release mark is left.
+pub fn assert_free(app: &Value) {
+    for name in names::RELEASE_MARKS {
+        assert_eq!(mark(app, name), &Value::Null, "{name}");
+    }
 }

@@ -3,13 +3,12 @@
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use kruise_rollout::api::v1beta1::Rollout;
-use kruise_rollout::workload::PodView;
 use kube::api::Api;
 use kube::core::DynamicObject;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 
-use super::pod::Pod;
+use super::pod::{Kept, Owners, Pod};
 use super::world::Known;
 use super::{Cluster, Workload, World};
 use crate::error::Error;
@@ -30,8 +29,8 @@ pub(crate) struct Feeds {
     pods: Feed<Pod>,
     /// The workload that is watched, without its object's state.
     target: Option<Workload>,
-    /// UID of the workload whose pods are watched.
-    owner: Option<String>,
+    /// Whose pods are watched.
+    owners: Option<Owners>,
     /// What arrived since a list began.
     listed: Listed,
     /// What broke, until it works again.
@@ -42,12 +41,12 @@ pub(crate) struct Feeds {
 struct Listed {
     rollout: bool,
     workload: bool,
-    pods: Vec<PodView>,
+    pods: Vec<Kept>,
 }
 
 /// A change that has not been taken in.
 pub(crate) enum Arrival {
-    Rollout(watcher::Result<Event<Rollout>>),
+    Rollout(Box<watcher::Result<Event<Rollout>>>),
     Workload(watcher::Result<Event<DynamicObject>>),
     Pods(watcher::Result<Event<Pod>>),
 }
@@ -65,7 +64,7 @@ impl Feeds {
             workload: None,
             pods: None,
             target: None,
-            owner: None,
+            owners: None,
             listed: Listed::default(),
             broken: None,
         };
@@ -93,7 +92,7 @@ impl Feeds {
         let mut config = watcher::Config::default().timeout(WATCH).page_size(super::PAGE);
         config.label_selector = self.target.as_ref().and_then(Workload::selector);
         self.pods = Some(watcher(api, config).default_backoff().boxed());
-        self.owner = Some(owner);
+        self.owners = Some(Owners::new(owner));
         self.listed.pods.clear();
     }
 
@@ -114,7 +113,7 @@ impl Feeds {
     /// Waits for a change.
     pub(crate) async fn arrival(&mut self) -> Arrival {
         tokio::select! {
-            event = next(&mut self.rollout) => Arrival::Rollout(event),
+            event = next(&mut self.rollout) => Arrival::Rollout(Box::new(event)),
             event = next(&mut self.workload) => Arrival::Workload(event),
             event = next(&mut self.pods) => Arrival::Pods(event),
         }
@@ -128,7 +127,7 @@ impl Feeds {
     ) -> Result<(), Error> {
         match arrival {
             Arrival::Rollout(event) => {
-                let Some(event) = self.readable(event, "rollouts", notes)? else {
+                let Some(event) = self.readable(*event, "rollouts", notes)? else {
                     return Ok(());
                 };
                 self.take_rollout(event, world).await
@@ -146,7 +145,7 @@ impl Feeds {
             }
             Arrival::Pods(event) => {
                 match self.readable(event, "pods", notes) {
-                    Ok(Some(event)) => self.take_pod(event, world),
+                    Ok(Some(event)) => self.take_pod(event, world).await,
                     Ok(None) => {}
                     Err(_) => {
                         self.pods = None;
@@ -250,7 +249,9 @@ impl Feeds {
                 };
                 target.object = object;
                 let owner = world.take_workload(Some(target));
-                if let Some(owner) = owner.filter(|owner| self.owner.as_ref() != Some(owner)) {
+                if let Some(owner) =
+                    owner.filter(|owner| self.owners.as_ref().is_none_or(|o| o.uid != *owner))
+                {
                     world.pods = None;
                     self.follow_pods(owner);
                 }
@@ -258,18 +259,21 @@ impl Feeds {
         }
     }
 
-    fn take_pod(&mut self, event: Event<Pod>, world: &mut World) {
-        let owner = self.owner.as_deref().unwrap_or_default();
+    async fn take_pod(&mut self, event: Event<Pod>, world: &mut World) {
+        let Some(owners) = &mut self.owners else { return };
         match event {
             Event::Init => self.listed.pods.clear(),
-            Event::InitApply(pod) => self.listed.pods.extend(pod.of(owner)),
+            Event::InitApply(pod) => {
+                self.listed
+                    .pods
+                    .extend(Some(pod.kept()).filter(|pod| owners.may_have(pod)));
+            }
             Event::InitDone => {
-                let mut pods = std::mem::take(&mut self.listed.pods);
-                pods.sort_by(|one, other| one.name.cmp(&other.name));
-                world.pods = Some(pods);
+                let listed = std::mem::take(&mut self.listed.pods);
+                world.pods = Some(owners.pick(&self.cluster, listed).await);
             }
             Event::Apply(pod) => {
-                if let Some(pod) = pod.of(owner) {
+                if let Some(pod) = owners.take(&self.cluster, pod.kept()).await {
                     world.take_pod(pod);
                 }
             }

@@ -6,7 +6,7 @@ use kruise_rollout::report::{RolloutReport, Seen, Sources};
 use kruise_rollout::workload::{PodView, TemplateId, View};
 use kube::api::{Api, ListParams};
 
-use super::pod::Pod;
+use super::pod::{Owners, Pod};
 use super::{Cluster, PAGE, Workload};
 use crate::error::Error;
 
@@ -122,16 +122,21 @@ impl Cluster {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let mut params = ListParams::default().limit(PAGE);
         params.label_selector = workload.selector();
+        let mut owners = Owners::new(uid.to_owned());
         let mut pods = Vec::new();
         loop {
             let page = self.call("list pods", api.list(&params)).await?;
-            pods.extend(page.items.into_iter().filter_map(|pod| pod.of(uid)));
+            pods.extend(
+                page.items
+                    .into_iter()
+                    .map(Pod::kept)
+                    .filter(|pod| owners.may_have(pod)),
+            );
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
                 None => break,
             }
         }
-        pods.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(pods)
+        Ok(owners.pick(self, pods).await)
     }
 }

@@ -85,7 +85,7 @@ enum View {
     /// One report per change.
     Machine {
         format: Output,
-        last: Option<RolloutReport>,
+        last: Option<Box<RolloutReport>>,
     },
 }
 
@@ -102,13 +102,13 @@ impl View {
             }
             Self::Machine { format, last } => {
                 let key = steady(report);
-                if last.as_ref() != Some(&key) {
+                if last.as_deref() != Some(&key) {
                     match format {
                         Output::Json => ui.answer(&json(report)?)?,
                         Output::Yaml => ui.answer(&format!("---\n{}", yaml(report)?.trim_end()))?,
                         Output::Name => {}
                     }
-                    *last = Some(key);
+                    *last = Some(Box::new(key));
                 }
             }
         }

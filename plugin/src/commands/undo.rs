@@ -77,7 +77,9 @@ pub(super) async fn run(command: &Undo, cluster: &Cluster, ui: &mut Ui) -> Resul
             ))?;
             if dry_run == DryRun::None {
                 let namespace = cluster.namespace();
-                ui.say(&format!("{effect}; follow it: kubectl kruise rollout status rollout/{name} -n {namespace}"));
+                ui.say(&format!(
+                    "{effect}; follow it: kubectl kruise rollout status rollout/{name} -n {namespace}"
+                ));
             }
             return Ok(0);
         }

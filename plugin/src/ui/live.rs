@@ -111,7 +111,7 @@ fn style(bar: &Bar, theme: Theme) -> ProgressStyle {
     template(&text).progress_chars(if theme.unicode {
         "█▉▊▋▌▍▎▏░"
     } else {
-        "##-"
+        "#>-"
     })
 }
 

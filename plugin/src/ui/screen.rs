@@ -56,7 +56,7 @@ impl Screen {
     pub(crate) fn close(&self) {
         self.with(|inner| {
             if !inner.closed && inner.rows > 0 {
-                let _ = inner.out.write_all(b"\r\n").and_then(|()| inner.out.flush());
+                let _ = inner.out.write_all(b"\n").and_then(|()| inner.out.flush());
             }
             inner.closed = true;
         });
@@ -76,11 +76,15 @@ impl Inner {
         text.push_str("\r\x1b[J");
         if let Some(line) = above {
             text.push_str(line);
-            text.push_str("\r\n");
+            text.push('\n');
         }
-        text.push_str(&self.lines.join("\r\n"));
+        text.push_str(&self.lines.join("\n"));
         let width = usize::from((self.size)().0.max(1));
-        self.rows = self.lines.iter().map(|line| measure_text_width(line).div_ceil(width).max(1)).sum();
+        self.rows = self
+            .lines
+            .iter()
+            .map(|line| measure_text_width(line).div_ceil(width).max(1))
+            .sum();
         self.out.write_all(text.as_bytes())?;
         self.out.flush()
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Not;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -120,9 +120,9 @@ pub struct CanaryStatus {
     /// What the step does or waits for.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// When the state of the step last changed; pauses are measured from here.
+    /// When the state of the step last changed; pauses are measured from here, so it has fractions of a second.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_update_time: Option<Time>,
+    pub last_update_time: Option<MicroTime>,
     /// Revision that is being released.
     pub canary_revision: String,
     /// Number of pods of the revision that is being released.
@@ -132,6 +132,9 @@ pub struct CanaryStatus {
     /// Identity of the template that is being released.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub template_id: String,
+    /// Identity of the template that `stableRevision` was the operator's name of.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub stable_template_id: String,
     /// This release goes back to the stable template.
     #[serde(skip_serializing_if = "Not::not")]
     pub rolled_back: bool,

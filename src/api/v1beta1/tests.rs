@@ -123,6 +123,7 @@ const REST: &[(&str, &str)] = &[
     ("status.canaryStatus.canaryReplicas", "integer/int32!"),
     ("status.canaryStatus.canaryReadyReplicas", "integer/int32!"),
     ("status.canaryStatus.templateId", "string"),
+    ("status.canaryStatus.stableTemplateId", "string"),
     ("status.canaryStatus.rolledBack", "boolean"),
     ("status.blueGreenStatus.updatedRevision", "string!"),
     ("status.blueGreenStatus.updatedReplicas", "integer/int32!"),

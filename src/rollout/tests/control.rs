@@ -26,7 +26,10 @@ impl World {
 
     pub(super) fn decide(&self, seen: &Seen) -> Decision {
         let name = app();
-        let view = seen.workload.as_ref().map(|object| adapter().view(object));
+        let view = seen.workload.as_ref().map(|object| match &self.workload {
+            Some(present) if present == object => Ok(self.view()),
+            _ => adapter().view(object),
+        });
         let uid = view
             .as_ref()
             .and_then(|view| view.as_ref().ok())

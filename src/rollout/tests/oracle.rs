@@ -129,7 +129,7 @@ impl World {
                 if old.hold().is_none() {
                     self.oracle.stable = Some(was);
                 }
-                self.oracle.free = false;
+                self.oracle.free = self.rollout.as_ref().is_none_or(|rollout| rollout.spec.disabled);
                 self.oracle.exempt.clear();
                 let begin = Reach { step: 1, ready: None };
                 self.oracle
@@ -143,9 +143,9 @@ impl World {
     /// Called before the scale subresource is written.
     pub(super) fn oracle_scales(&mut self, replicas: u32) {
         let view = self.view();
-        let first = u32::try_from(view.partition_in_force())
-            .unwrap()
-            .max(view.replicas);
+        // Whoever has raised the partition above the grant may lower it again.
+        let granted = view.hold().map_or(view.partition_in_force(), |hold| hold.granted);
+        let first = u32::try_from(granted).unwrap().max(view.replicas);
         self.oracle.exempt.extend(first..replicas);
         self.oracle.exempt.retain(|ordinal| *ordinal < replicas);
     }

@@ -1,5 +1,6 @@
 //! Any interleaving of everybody: nothing escapes, nothing sticks, nothing is said twice.
 
+use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -32,6 +33,10 @@ enum Op {
     LoseStatus,
     Disable(bool),
     Webhook(bool),
+    /// Pods of this image do not become ready, or do again.
+    Broken(usize, bool),
+    /// Everybody acts until nothing changes; then the controller is silent.
+    Settle,
 }
 
 fn images() -> impl Strategy<Value = usize> {
@@ -61,7 +66,28 @@ fn common() -> impl Strategy<Value = Op> {
 }
 
 fn scaling() -> impl Strategy<Value = Op> {
-    prop_oneof![6 => common(), 1 => (0..8_u32).prop_map(Op::Replicas), 1 => (0..8_u32).prop_map(Op::Scale)]
+    prop_oneof![
+        12 => common(),
+        1 => (0..8_u32).prop_map(Op::Replicas),
+        1 => (0..8_u32).prop_map(Op::Scale),
+        1 => (images(), any::<bool>()).prop_map(|(image, broken)| Op::Broken(image, broken)),
+        1 => Just(Op::Settle),
+    ]
+}
+
+/// A person who disables the Rollout in mid-release, and the controller that loses its status.
+fn interrupted() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        10 => scaling(),
+        1 => any::<bool>().prop_map(Op::Disable),
+    ]
+}
+
+fn forgetful() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        10 => common(),
+        1 => Just(Op::LoseStatus),
+    ]
 }
 
 fn old_views() -> impl Strategy<Value = Op> {
@@ -89,10 +115,7 @@ fn plans() -> impl Strategy<Value = serde_json::Value> {
         Just(json!({"duration": 0}))
     ];
     let step = (replicas, pause).prop_map(|(replicas, pause)| json!({"replicas": replicas, "pause": pause}));
-    prop_oneof![
-        Just(steps()),
-        proptest::collection::vec(step, 1..5).prop_map(|steps| json!(steps)),
-    ]
+    prop_oneof![Just(steps()), vec(step, 1..5).prop_map(|steps| json!(steps)),]
 }
 
 fn worlds() -> impl Strategy<Value = World> {
@@ -139,6 +162,9 @@ fn happen(world: &mut World, past: &mut Vec<Seen>, op: &Op) {
         Op::LoseStatus => world.lose_status(),
         Op::Disable(disabled) => world.edit_rollout(|rollout| rollout.spec.disabled = disabled),
         Op::Webhook(up) => world.webhook = up,
+        Op::Broken(image, true) => drop(world.broken.insert(IMAGES[image].to_owned())),
+        Op::Broken(image, false) => drop(world.broken.remove(IMAGES[image])),
+        Op::Settle => world.settle(),
     }
     past.push(world.seen());
 }
@@ -169,45 +195,68 @@ fn calm(world: &mut World) {
     world.finish();
 }
 
+/// The end that every release must have: marks gone, the partition that people asked for, every pod on the template.
+fn done(world: &World) -> Result<(), TestCaseError> {
+    prop_assert_eq!(world.marks(), [names::GUARDED_BY]);
+    prop_assert_eq!(Some(world.partition()), world.oracle.asked);
+    let image = &world.object()["spec"]["template"]["spec"]["containers"][0]["image"];
+    let on = world.on(image.as_str().unwrap());
+    prop_assert_eq!(on.len(), world.view().replicas as usize, "{:?}", world.pods);
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn nothing_escapes_and_nothing_sticks(mut world in worlds(), ops in proptest::collection::vec(scaling(), 0..60)) {
+    fn nothing_escapes_and_nothing_sticks(mut world in worlds(), ops in vec(scaling(), 0..60)) {
+        run(&mut world, &ops)?;
+        calm(&mut world);
+        done(&world)?;
+    }
+
+    #[test]
+    fn old_views_do_no_harm(mut world in worlds(), ops in vec(old_views(), 0..60)) {
+        run(&mut world, &ops)?;
+        calm(&mut world);
+        done(&world)?;
+    }
+
+    #[test]
+    fn a_lost_status_lets_nothing_escape(mut world in worlds(), ops in vec(forgetful(), 0..60)) {
+        run(&mut world, &ops)?;
+        calm(&mut world);
+        done(&world)?;
+    }
+
+    #[test]
+    fn disabled_releases_the_rest_and_enabled_holds_again(mut world in worlds(), ops in vec(interrupted(), 0..60)) {
         run(&mut world, &ops)?;
         calm(&mut world);
         prop_assert_eq!(world.marks(), [names::GUARDED_BY]);
         prop_assert_eq!(Some(world.partition()), world.oracle.asked);
-        let image = world.object()["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap().to_owned();
-        prop_assert_eq!(world.on(&image).len(), world.view().replicas as usize, "{:?}", world.pods);
-    }
-
-    #[test]
-    fn old_views_do_no_harm(mut world in worlds(), ops in proptest::collection::vec(old_views(), 0..60)) {
-        run(&mut world, &ops)?;
+        world.set_image("v4");
         calm(&mut world);
-        prop_assert_eq!(world.marks(), [names::GUARDED_BY]);
-        prop_assert_eq!(Some(world.partition()), world.oracle.asked);
-        let image = world.object()["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap().to_owned();
-        prop_assert_eq!(world.on(&image).len(), world.view().replicas as usize, "{:?}", world.pods);
+        done(&world)?;
     }
 
     #[test]
-    fn whatever_happens_it_ends(mut world in worlds(), ops in proptest::collection::vec(anything(), 0..60)) {
+    fn whatever_happens_it_ends(mut world in worlds(), ops in vec(anything(), 0..60)) {
+        // What escapes while admission is down is another matter.
         let mut past = vec![world.seen()];
         for op in &ops {
             happen(&mut world, &mut past, op);
+            world.oracle.breaches.clear();
+            world.oracle.free = true;
         }
-        // What escapes while admission is down or the memory is lost is another matter.
-        world.oracle.breaches.clear();
-        world.oracle.free = true;
         calm(&mut world);
         prop_assert_eq!(world.marks(), [names::GUARDED_BY]);
     }
 
     #[test]
-    fn a_deleted_rollout_frees_its_workload(mut world in worlds(), ops in proptest::collection::vec(scaling(), 0..40)) {
+    fn a_deleted_rollout_frees_its_workload(mut world in worlds(), ops in vec(scaling(), 0..40)) {
         run(&mut world, &ops)?;
+        world.broken.clear();
         world.delete_rollout();
         world.restart();
         world.settle();

@@ -49,6 +49,8 @@ pub(super) struct Seen {
 pub(super) struct World {
     pub(super) now: Timestamp,
     pub(super) workload: Option<Value>,
+    /// The workload as it is read; kept since reading hashes the template.
+    read: Option<View>,
     pub(super) rollout: Option<Rollout>,
     pub(super) pods: Pods,
     pub(super) habits: Habits,
@@ -133,6 +135,7 @@ impl World {
         let mut world = Self {
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
             workload: None,
+            read: None,
             rollout: None,
             pods: Pods::new(),
             habits: Habits {
@@ -171,6 +174,11 @@ impl World {
         self.status_writes = 0;
     }
 
+    fn put_in_place(&mut self, object: Value) {
+        self.read = Some(adapter().view(&object).unwrap());
+        self.workload = Some(object);
+    }
+
     fn tick(&mut self) -> String {
         self.clock += 1;
         self.clock.to_string()
@@ -183,7 +191,7 @@ impl World {
     }
 
     pub(super) fn view(&self) -> View {
-        adapter().view(self.object()).unwrap()
+        self.read.clone().expect("a workload")
     }
 
     pub(super) fn partition(&self) -> Option<i64> {
@@ -249,7 +257,7 @@ impl World {
         object["metadata"]["creationTimestamp"] = json!(self.now.to_string());
         object["metadata"]["resourceVersion"] = json!(self.tick());
         self.oracle = Oracle::default();
-        self.workload = Some(object);
+        self.put_in_place(object);
         self.oracle.asked = Some(self.partition());
     }
 
@@ -398,7 +406,7 @@ impl World {
         }
         new["metadata"]["resourceVersion"] = json!(self.tick());
         let was = self.partition();
-        self.workload = Some(new);
+        self.put_in_place(new);
         if self.partition() != was {
             self.partitions.push(self.partition());
         }

@@ -1,0 +1,205 @@
+//! The gate watch: what ran when, without a gap.
+//!
+//! Pods and app of a namespace are watched from one list on, each watch resumed from its last resourceVersion, so no state between
+//! two looks is missed; where the server cannot resume, the case fails. One etcd numbers all writes, so pods and partition can be
+//! put into one order afterwards.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use kube::api::{Api, ApiResource, DynamicObject, ListParams, WatchEvent, WatchParams};
+use serde_json::Value;
+use support::eventually;
+use tokio::task::JoinSet;
+
+use crate::scene::{APP, SOON, Scene};
+
+/// Seconds after which the server ends a watch, which is then resumed.
+const WATCH_SECONDS: u32 = 30;
+
+/// The watches, until dropped.
+pub struct Gate {
+    seen: Arc<Mutex<Seen>>,
+    pods: Api<DynamicObject>,
+    apps: Api<DynamicObject>,
+    _watches: JoinSet<()>,
+}
+
+#[derive(Default)]
+struct Seen {
+    events: Vec<(u64, Event)>,
+    failure: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    /// Version of the pod's image; none while it is being deleted or gone.
+    Pod { name: String, runs: Option<String> },
+    /// The app's partition.
+    App(Option<i64>),
+}
+
+/// A partition and the most pods that ran the update template while it was in force.
+pub type Step = (Option<i64>, usize);
+
+impl Gate {
+    /// Begins to watch.
+    pub async fn open(scene: &Scene<'_>) -> Self {
+        let pods: Api<DynamicObject> = Api::namespaced_with(
+            scene.admin.clone(),
+            scene.namespace.name(),
+            &ApiResource::erase::<Pod>(&()),
+        );
+        let apps = scene.apps(&scene.admin);
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let mut watches = JoinSet::new();
+        for (api, read) in [(&pods, pod as fn(&DynamicObject, bool) -> Event), (&apps, app)] {
+            let list = api.list(&ListParams::default()).await.unwrap();
+            for object in &list.items {
+                note(&seen, object, read(object, false));
+            }
+            let from = list.metadata.resource_version.unwrap();
+            watches.spawn(follow(api.clone(), from, seen.clone(), read));
+        }
+        Self {
+            seen,
+            pods,
+            apps,
+            _watches: watches,
+        }
+    }
+
+    /// The partitions that were in force one after the other, each with the most living pods of `version` at any instant of it.
+    /// Waits until the watches have come to the present.
+    pub async fn steps(&self, version: &str) -> Vec<Step> {
+        eventually(SOON, "the gate watch sees the present", async || {
+            self.behind().await
+        })
+        .await;
+        let mut events = lock(&self.seen).events.clone();
+        events.sort_by_key(|(at, _)| *at);
+        let mut running = BTreeMap::new();
+        let mut steps: Vec<Step> = Vec::new();
+        for (_, event) in events {
+            match event {
+                Event::Pod { name, runs } => drop(running.insert(name, runs)),
+                Event::App(partition) => {
+                    if steps.last().is_none_or(|(last, _)| *last != partition) {
+                        steps.push((partition, 0));
+                    }
+                }
+            }
+            let count = running
+                .values()
+                .filter(|runs| runs.as_deref() == Some(version))
+                .count();
+            if let Some((_, most)) = steps.last_mut() {
+                *most = count.max(*most);
+            }
+        }
+        steps
+    }
+
+    async fn behind(&self) -> Result<(), String> {
+        let pods = self.pods.list(&ListParams::default()).await;
+        let app = self.apps.get(APP).await;
+        let objects = pods.map_err(|error| error.to_string())?.items;
+        let app = app.map_err(|error| error.to_string())?;
+        let seen = lock(&self.seen);
+        if let Some(failure) = &seen.failure {
+            panic!("the gate watch has a gap: {failure}");
+        }
+        let versions: HashSet<u64> = seen.events.iter().map(|(at, _)| *at).collect();
+        match objects
+            .iter()
+            .chain([&app])
+            .find(|object| !versions.contains(&version(object)))
+        {
+            Some(object) => Err(format!("{} is not seen", object.name_any())),
+            None => Ok(()),
+        }
+    }
+}
+
+async fn follow(
+    api: Api<DynamicObject>,
+    mut from: String,
+    seen: Arc<Mutex<Seen>>,
+    read: fn(&DynamicObject, bool) -> Event,
+) {
+    loop {
+        let failure = match resume(&api, &mut from, &seen, read).await {
+            Ok(()) => continue,
+            Err(failure) => failure,
+        };
+        lock(&seen).failure = Some(failure);
+        return;
+    }
+}
+
+/// One watch, until the server ends it.
+async fn resume(
+    api: &Api<DynamicObject>,
+    from: &mut String,
+    seen: &Mutex<Seen>,
+    read: fn(&DynamicObject, bool) -> Event,
+) -> Result<(), String> {
+    let params = WatchParams::default().timeout(WATCH_SECONDS);
+    let events = api
+        .watch(&params, from)
+        .await
+        .map_err(|error| error.to_string())?;
+    let mut events = std::pin::pin!(events);
+    while let Some(event) = events.next().await {
+        match event.map_err(|error| error.to_string())? {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                note(seen, &object, read(&object, false));
+                *from = object.resource_version().unwrap_or_default();
+            }
+            WatchEvent::Deleted(object) => {
+                note(seen, &object, read(&object, true));
+                *from = object.resource_version().unwrap_or_default();
+            }
+            WatchEvent::Bookmark(bookmark) => *from = bookmark.metadata.resource_version,
+            WatchEvent::Error(status) => return Err(format!("{} {}", status.code, status.message)),
+        }
+    }
+    Ok(())
+}
+
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn note(seen: &Mutex<Seen>, object: &DynamicObject, event: Event) {
+    lock(seen).events.push((version(object), event));
+}
+
+fn version(object: &DynamicObject) -> u64 {
+    object
+        .resource_version()
+        .and_then(|version| version.parse().ok())
+        .unwrap_or_default()
+}
+
+fn pod(object: &DynamicObject, deleted: bool) -> Event {
+    let image = object.data.pointer("/spec/containers/0/image");
+    let version = image
+        .and_then(Value::as_str)
+        .and_then(|image| image.rsplit(':').next());
+    let leaves = deleted || object.metadata.deletion_timestamp.is_some();
+    Event::Pod {
+        name: object.name_any(),
+        runs: version.filter(|_| !leaves).map(str::to_owned),
+    }
+}
+
+fn app(object: &DynamicObject, _: bool) -> Event {
+    let partition = object
+        .data
+        .pointer("/spec/updateStrategy/rollingUpdate/partition");
+    Event::App(partition.and_then(Value::as_i64))
+}
