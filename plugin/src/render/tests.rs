@@ -1,5 +1,7 @@
-use kruise_rollout::report::{Breach, Revisions, WorkloadReport};
+use jiff::Timestamp;
+use kruise_rollout::report::{Breach, Revisions, StepProgress, StepReport, WorkloadReport};
 
+use super::frame::BARS;
 use super::*;
 
 const PLAIN: Theme = Theme {
