@@ -148,7 +148,10 @@ fn problem_text(problem: &Problem) -> String {
         .reason
         .as_deref()
         .map_or_else(|| "not ready".to_owned(), plain);
-    let which = if problem.updated { "" } else { " (old template)" };
+    let which = match (&problem.revision, problem.updated) {
+        (Some(revision), false) => format!(" (revision {})", plain(revision)),
+        _ => String::new(),
+    };
     format!("{} {reason}{which}", problem.pod)
 }
 
