@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::back::complete_when_last_seen;
 use super::decide::Present;
 use super::observed::Children;
 use crate::names;
@@ -30,10 +31,8 @@ pub(super) fn partition(p: &Present<'_>, plan: &Plan, step: usize, hold: &Hold, 
     let as_now = planned.max(hold.granted);
     let reported = &p.view.reported;
     let Children::Pods(pods) = p.children else {
-        let all_updated = reported
-            .updated_replicas
-            .is_some_and(|updated| updated >= p.view.replicas);
-        let untouched = memory.from_rest && hold.granted == names::HOLD_PARTITION && all_updated;
+        let counted = reported.updated_replicas.is_some() && complete_when_last_seen(p.view);
+        let untouched = memory.from_rest && hold.granted == names::HOLD_PARTITION && counted;
         return if untouched { planned } else { as_now };
     };
     let Some(places) = pods

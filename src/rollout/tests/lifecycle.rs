@@ -253,6 +253,25 @@ fn disabled_in_mid_release_releases_the_rest(
 }
 
 #[test]
+fn the_template_of_before_is_a_new_one_after_disabling() {
+    let mut world = released_to(Point::Step1, Some(0));
+    disable(&mut world, true);
+    world.settle();
+    disable(&mut world, false);
+    // As soon as the mark is there.
+    world.control();
+    assert_eq!(world.marks(), [names::GUARDED_BY]);
+    world.set_image("v1");
+    world.settle();
+    assert_eq!(
+        (world.at().as_str(), world.on("v1")),
+        ("Progressing 1/StepPaused", vec![4])
+    );
+    world.finish();
+    world.assert_done("v1", Some(0));
+}
+
+#[test]
 fn enabled_again_before_the_rest_is_released_takes_steps_again() {
     let mut world = released_to(Point::Step1, Some(2));
     disable(&mut world, true);

@@ -35,6 +35,8 @@ pub(super) struct Habits {
     pub(super) observed_generation: bool,
     pub(super) revisions: bool,
     pub(super) pod_labels: bool,
+    /// `currentRevision` follows the template, not the pods.
+    pub(super) current_at_once: bool,
 }
 
 /// What the controller's stores hold at one moment.
@@ -142,6 +144,7 @@ impl World {
                 observed_generation: true,
                 revisions: true,
                 pod_labels: true,
+                current_at_once: false,
             },
             webhook: true,
             broken: BTreeSet::new(),
