@@ -12,7 +12,9 @@ pub(super) struct Updated {
     pub(super) pods: u32,
     /// They are ready too.
     pub(super) ready: u32,
-    /// No pod of the workload is on its way out, and none is left of another revision, be it one too many.
+    /// No pod is left of another revision, be it one too many; those that were asked to leave do not count.
+    pub(super) alone: bool,
+    /// No pod of the workload is on its way out.
     pub(super) settled: bool,
 }
 
@@ -32,15 +34,14 @@ pub(super) fn updated(view: &View, children: Children<'_>) -> Option<Updated> {
     let count = |picked: &dyn Fn(&PodView) -> bool| {
         u32::try_from(pods.iter().filter(|pod| picked(pod)).count()).unwrap_or(u32::MAX)
     };
-    let terminating = pods.iter().any(|pod| pod.terminating);
+    let settled = !pods.iter().any(|pod| pod.terminating);
+    let other = |pod: &PodView| pod.revision.is_some() && !pod.terminating && !pod.finished;
     match &reported.update_revision {
         Some(revision) if speaks_by_labels(pods) || view.replicas == 0 => Some(Updated {
             pods: count(&|pod| pod.runs(revision)),
             ready: count(&|pod| pod.runs(revision) && pod.ready),
-            settled: !terminating
-                && pods
-                    .iter()
-                    .all(|pod| pod.runs(revision) || pod.revision.is_none() || pod.finished),
+            alone: pods.iter().all(|pod| pod.runs(revision) || !other(pod)),
+            settled,
         }),
         _ => {
             let pods = reported.updated_replicas.unwrap_or(0);
@@ -50,7 +51,8 @@ pub(super) fn updated(view: &View, children: Children<'_>) -> Option<Updated> {
             Some(Updated {
                 pods,
                 ready: if all_ready { pods } else { 0 },
-                settled: !terminating,
+                alone: true,
+                settled,
             })
         }
     }
@@ -66,7 +68,7 @@ pub(super) fn speaks_by_labels(pods: &[PodView]) -> bool {
 pub(super) fn complete(view: &View, children: Children<'_>) -> bool {
     let counted = match children {
         Children::Pods(_) => {
-            updated(view, children).is_some_and(|updated| updated.settled && updated.pods >= view.replicas)
+            updated(view, children).is_some_and(|updated| updated.alone && updated.pods >= view.replicas)
         }
         Children::Unknown => true,
     };
