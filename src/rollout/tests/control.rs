@@ -102,7 +102,7 @@ impl World {
     /// The controller acts on what it saw, and dies after so many actions.
     pub(super) fn control_on(&mut self, seen: &Seen, survives: usize) {
         let decision = self.decide(seen);
-        self.oracle_sees_a_decision(seen, &decision);
+        self.oracle_sees_a_decision(&decision);
         let held = seen
             .workload
             .as_ref()
