@@ -65,7 +65,8 @@ pub(super) struct World {
     /// The controller's memory: the proof, and whether its pod watch is filled.
     pub(super) proof: Proof,
     pub(super) watching: bool,
-    clock: u64,
+    /// Counts writes.
+    pub(super) clock: u64,
     /// Every partition that was written, `None` for none.
     pub(super) partitions: Vec<Option<i64>>,
     /// Every state that a status write brought: phase, step and state of the step.
