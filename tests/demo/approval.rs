@@ -2,7 +2,10 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use anyhow::bail;
+/// The person who was asked does not approve.
+#[derive(Debug, thiserror::Error)]
+#[error("not approved")]
+pub(crate) struct Refused;
 
 /// Whether somebody can be asked.
 pub(crate) fn can_ask() -> bool {
@@ -12,7 +15,7 @@ pub(crate) fn can_ask() -> bool {
 /// Asks for an approval and waits for an answer, or until somebody approves elsewhere; whether the answer is yes.
 ///
 /// # Errors
-/// The answer is no, or there is none.
+/// The answer is no ([`Refused`]), or there is none.
 pub(crate) async fn ask(elsewhere: impl Future) -> anyhow::Result<bool> {
     let _ = write!(std::io::stderr(), "    Approve step 1? [Y/n] ");
     let answer = tokio::task::spawn_blocking(|| {
@@ -30,7 +33,6 @@ pub(crate) async fn ask(elsewhere: impl Future) -> anyhow::Result<bool> {
     };
     match answer.as_deref().map(str::trim) {
         Some("" | "y" | "Y" | "yes") => Ok(true),
-        Some(_) => bail!("not approved"),
-        None => bail!("no answer"),
+        Some(_) | None => Err(Refused.into()),
     }
 }

@@ -129,7 +129,8 @@ async fn demonstrate(arguments: &Arguments, mut signals: Signals) -> anyhow::Res
     };
     if let Err(error) = &outcome {
         story.differ(&format!("{error:#}"));
-        if let Some(log) = stage.controller_log() {
+        let by_the_program = error.downcast_ref::<approval::Refused>().is_none();
+        if let Some(log) = stage.controller_log().filter(|_| by_the_program) {
             eprintln!("the end of the controller's log:\n{log}");
         }
     }
@@ -207,10 +208,11 @@ async fn cleared(stage: Stage<'_>, mut signals: Signals) -> anyhow::Result<()> {
 /// How to use what was left up.
 fn usage(stage: &Stage<'_>) -> String {
     let kubeconfig = stage.control_plane.kubeconfig(Identity::Admin);
+    let folders = std::env::join_paths(stage.programs()).unwrap_or_default();
     format!(
         "\nEverything stays up until Ctrl-C. In another terminal:\n\
          \u{20} export KUBECONFIG={}\n\
-         \u{20} export PATH='{}'\n\
+         \u{20} export PATH=\"{}:$PATH\"\n\
          \u{20} cd {}\n\
          \u{20} kubectl get rollouts,mystatefulapps,pods -n {namespace}\n\
          \u{20} kubectl patch mystatefulapp my-app -n {namespace} --type=merge \\\n\
@@ -218,7 +220,7 @@ fn usage(stage: &Stage<'_>) -> String {
          \u{20} kubectl kruise rollout status rollout/my-app-rollout -n {namespace}\n\
          \u{20} kubectl kruise rollout approve rollout/my-app-rollout -n {namespace}",
         kubeconfig.display(),
-        stage.path().display(),
+        folders.display(),
         stage.folder().display(),
         namespace = stage.namespace,
     )

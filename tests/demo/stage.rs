@@ -61,16 +61,24 @@ impl<'a> Stage<'a> {
         &self.folder
     }
 
-    /// The `PATH` in which kubectl and its plugin are found.
-    pub(crate) fn path(&self) -> OsString {
+    /// The folders of the product's programs and of kubectl.
+    pub(crate) fn programs(&self) -> Vec<PathBuf> {
         let kubectl = self.control_plane.assets().program("kubectl");
-        let plugin = self.installation.product().plugin.parent().map(Path::to_owned);
-        let folders = plugin
-            .into_iter()
-            .chain(kubectl.parent().map(Path::to_owned))
-            .filter(|folder| folder.is_absolute());
+        let all = [&self.installation.product().plugin, &kubectl];
+        let folders = all.into_iter().filter_map(|program| program.parent());
+        folders
+            .filter(|folder| folder.is_absolute())
+            .map(Path::to_owned)
+            .collect()
+    }
+
+    /// The `PATH` of the commands, which finds these programs first.
+    fn path(&self) -> OsString {
         let inherited = std::env::var_os("PATH").unwrap_or_default();
-        let all = folders.chain(std::env::split_paths(&inherited));
+        let all = self
+            .programs()
+            .into_iter()
+            .chain(std::env::split_paths(&inherited));
         std::env::join_paths(all).unwrap_or(inherited)
     }
 

@@ -37,10 +37,17 @@ fn build(folder: &Path) -> Result<Product, String> {
         Some("debug") | None => "dev",
         Some(other) => other,
     };
-    let output = Command::new(cargo)
+    let mut command = Command::new(cargo);
+    command
         .args(["build", "--quiet", "--profile", profile])
         .args(names.iter().flat_map(|name| ["--bin", name]))
-        .current_dir(repository())
+        .current_dir(repository());
+    for variable in std::env::vars_os().map(|(name, _)| name) {
+        if is_of_the_running_package(&variable.to_string_lossy()) {
+            command.env_remove(variable);
+        }
+    }
+    let output = command
         .output()
         .map_err(|error| format!("cargo build: {error}"))?;
     if !output.status.success() {
@@ -56,4 +63,18 @@ fn build(folder: &Path) -> Result<Product, String> {
         plugin,
         operator,
     })
+}
+
+/// Whether Cargo sets this variable for the program that it runs. Build scripts of dependencies watch some of them, so handing them on
+/// would have these dependencies built again each time.
+fn is_of_the_running_package(variable: &str) -> bool {
+    variable.starts_with("CARGO_PKG_")
+        || variable.starts_with("CARGO_MANIFEST_")
+        || [
+            "CARGO_CRATE_NAME",
+            "CARGO_BIN_NAME",
+            "CARGO_PRIMARY_PACKAGE",
+            "OUT_DIR",
+        ]
+        .contains(&variable)
 }
