@@ -9,6 +9,10 @@
 
 mod control_plane;
 mod gate;
+mod guard;
+mod kinds;
+mod order;
+mod rollback;
 mod scene;
 mod storm;
 mod walk;

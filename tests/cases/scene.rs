@@ -158,6 +158,14 @@ impl<'a> Scene<'a> {
         serde_json::to_value(object).unwrap()
     }
 
+    /// A merge patch of the Rollout by the developer.
+    pub async fn patch_rollout(&self, patch: &Value) {
+        self.rollouts(&self.developer)
+            .patch(ROLLOUT, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
+    }
+
     pub async fn app(&self) -> Value {
         serde_json::to_value(self.apps(&self.admin).get(APP).await.unwrap()).unwrap()
     }
