@@ -29,7 +29,7 @@ async fn says(scene: &Scene<'_>, kind: &str, status: &str, reason: &str) -> Stri
 }
 
 /// An app of a kind of its own, with its operator running.
-async fn app_of<'a>(installation: &'a Installation<'a>, kind: &OwnKind, prefix: &str) -> Scene<'a> {
+async fn app_of<'a>(installation: &Installation<'a>, kind: &OwnKind, prefix: &str) -> Scene<'a> {
     let scene = Scene::of_kind(installation, prefix, kind.resource.clone()).await;
     scene.create_app(&scene.manifest("v1", None)).await;
     scene.wait_pods("v1", 5).await;

@@ -12,6 +12,7 @@ mod gate;
 mod guard;
 mod kinds;
 mod order;
+mod restart;
 mod rollback;
 mod scene;
 mod storm;
