@@ -7,9 +7,12 @@
     reason = "a case that cannot go on has failed; lints know test functions only"
 )]
 
+mod changes;
 mod control_plane;
+mod counts;
 mod gate;
 mod guard;
+mod hold;
 mod kinds;
 mod order;
 mod restart;
