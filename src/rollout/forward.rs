@@ -274,7 +274,8 @@ fn message(release: &Release<'_>, step: usize, waits: &Waits) -> String {
             p.workload
         ),
         Waits::Unpausing => format!(
-            "{head}: paused by spec.strategy.paused; go on with: kubectl kruise rollout resume rollout/{name} -n {namespace}"
+            "{head}: paused by spec.strategy.paused; go on with: kubectl patch rollout {name} -n {namespace} --type=merge \
+             -p '{{\"spec\":{{\"strategy\":{{\"paused\":false}}}}}}'"
         ),
     }
 }
