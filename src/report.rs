@@ -16,6 +16,7 @@ pub use steps::{PauseReport, StepProgress, StepReport};
 
 use crate::api::v1beta1::{Rollout, RolloutStatus, step_state};
 use crate::names;
+use crate::workload::pod::names_revision;
 use crate::workload::{Likeness, PodView, TemplateId, TypeLabel, View};
 use pods::Counts;
 
@@ -344,8 +345,25 @@ fn next(report: &RolloutReport, rollout: &Rollout, view: Option<&View>) -> Optio
         State::Disabled | State::NotIntercepted => view
             .filter(|view| view.label != TypeLabel::Right)
             .map(|_| format!("kubectl kruise workload label rollout/{name} -n {namespace}")),
+        State::RollingBack | State::Upgrading => {
+            in_the_way(report).map(|problem| format!("kubectl delete pod {} -n {namespace}", problem.pod))
+        }
         _ => None,
     }
+}
+
+/// A broken pod of a template that nobody wants any more. Operators that update in order wait until it is ready, which it never
+/// will be; only deleting it helps, and that is for a person to do.
+fn in_the_way(report: &RolloutReport) -> Option<&Problem> {
+    let stable = report.revisions.stable.as_deref().unwrap_or_default();
+    let held_back = |problem: &Problem| {
+        let label = problem.revision.as_deref().unwrap_or_default();
+        report.state == State::Upgrading && names_revision(label, stable)
+    };
+    report
+        .problems
+        .iter()
+        .find(|problem| problem.is_broken() && !problem.updated && !held_back(problem))
 }
 
 fn merge(report: &RolloutReport, patch: &str) -> String {

@@ -140,6 +140,11 @@ pub(crate) enum Command {
     },
     /// Show the versions of this plugin, the API server and the controller
     Version(Version),
+    /// Print the completion script of a shell
+    Completion {
+        /// Name of the shell
+        shell: clap_complete::Shell,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -10,6 +10,9 @@ pub struct Problem {
     pub pod: String,
     /// Whether it runs the template that is being released.
     pub updated: bool,
+    /// Revision that it runs, as its label says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
     /// Why it is not ready, one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -18,8 +21,8 @@ pub struct Problem {
 impl Problem {
     /// Whether this is more than a pod that is still starting: it does not come up by waiting alone.
     #[must_use]
-    pub fn is_grave(&self) -> bool {
-        const GRAVE: [&str; 9] = [
+    pub fn is_broken(&self) -> bool {
+        const BROKEN: [&str; 9] = [
             "CrashLoopBackOff",
             "ErrImagePull",
             "ImagePullBackOff",
@@ -30,11 +33,15 @@ impl Problem {
             "RunContainerError",
             "OOMKilled",
         ];
-        self.updated
-            && self
-                .reason
-                .as_deref()
-                .is_some_and(|reason| GRAVE.contains(&reason))
+        self.reason
+            .as_deref()
+            .is_some_and(|reason| BROKEN.contains(&reason))
+    }
+
+    /// Whether it is broken by the template that is being released.
+    #[must_use]
+    pub fn is_grave(&self) -> bool {
+        self.updated && self.is_broken()
     }
 }
 
@@ -97,6 +104,7 @@ pub(super) fn problems(pods: Option<&[PodView]>, revision: Option<&str>) -> Vec<
         .map(|pod| Problem {
             pod: pod.name.clone(),
             updated: revision.is_some_and(|revision| pod.runs(revision)),
+            revision: pod.revision.clone(),
             reason: if pod.terminating {
                 Some("Terminating".to_owned())
             } else {

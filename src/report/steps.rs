@@ -3,7 +3,7 @@ use serde::Serialize;
 
 use super::pods::Counts;
 use super::{Progress, State};
-use crate::api::v1beta1::{CanaryStep, CanaryStrategy, Rollout};
+use crate::api::v1beta1::{Amount, CanaryStep, CanaryStrategy, Rollout};
 use crate::plan::{Pause, Plan};
 
 /// Where a step stands.
@@ -142,18 +142,30 @@ fn place(number: usize, current: usize, state: &State) -> StepProgress {
 fn pause_text(written: &[CanaryStep], plan: Option<&Plan>, number: usize) -> String {
     let pause = match plan {
         Some(plan) => plan.step(number).pause,
-        None => match written[number - 1].pause.duration {
-            None => Pause::Manual,
-            Some(seconds) => u32::try_from(seconds)
-                .ok()
-                .filter(|s| *s > 0)
-                .map_or(Pause::None, Pause::Seconds),
-        },
+        None => written_pause(written, number),
     };
     match pause {
         Pause::None => "none".to_owned(),
         Pause::Manual => "approval".to_owned(),
         Pause::Seconds(seconds) => format!("{seconds}s"),
+    }
+}
+
+/// The pause of a step whose number of pods is not known: the last one pauses unless it says that it reaches all.
+fn written_pause(written: &[CanaryStep], number: usize) -> Pause {
+    let step = &written[number - 1];
+    let all = step
+        .replicas
+        .as_ref()
+        .and_then(|amount| amount.amount().ok())
+        .is_some_and(|amount| matches!(amount, Amount::Percent(percent) if percent >= 100));
+    match step.pause.duration {
+        _ if all && number == written.len() => Pause::None,
+        None => Pause::Manual,
+        Some(seconds) => u32::try_from(seconds)
+            .ok()
+            .filter(|s| *s > 0)
+            .map_or(Pause::None, Pause::Seconds),
     }
 }
 

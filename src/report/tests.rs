@@ -285,6 +285,14 @@ fn without_the_workload_the_status_speaks_alone() {
     assert_eq!(report.state, State::AwaitingApproval);
     assert_eq!(report.total(), 3);
     assert_eq!(report.steps[1].target, None);
+    assert_eq!(
+        report
+            .steps
+            .iter()
+            .map(|step| step.pause.as_str())
+            .collect::<Vec<_>>(),
+        ["approval", "300s", "none"]
+    );
     assert_eq!(report.workload.found, None);
     assert_eq!(
         report.next.as_deref(),
@@ -353,4 +361,32 @@ fn the_json_form() {
         "found": true, "replicas": 5, "ready": 5, "updated": 1, "updatedReady": 1, "partition": 4})
     );
     assert_eq!(value["exitCode"], 0);
+}
+
+#[test]
+fn a_broken_pod_of_a_template_that_nobody_wants_is_to_be_deleted() {
+    let upgrading = rollout("Progressing", 1, "StepUpgrade", &[]);
+    let mut third = broken(pods(3, 1), "CrashLoopBackOff");
+    let report_of = |rollout: &Rollout, view: &View, pods: &[PodView]| report(rollout, view, pods).next;
+    let delete = Some("kubectl delete pod my-app-4 -n shop".to_owned());
+    assert_eq!(report_of(&upgrading, &view(2, Some(4)), &third), delete);
+    // On the way back, too; but not while it only starts.
+    let rolling = rollout(
+        "Progressing",
+        1,
+        "StepUpgrade",
+        &[("/status/canaryStatus/rolledBack", json!(true))],
+    );
+    assert_eq!(report_of(&rolling, &view(1, Some(0)), &third), delete);
+    third[4].reason = Some("ContainerCreating".to_owned());
+    assert_eq!(report_of(&rolling, &view(1, Some(0)), &third), None);
+    // A broken pod of the stable template is no obstacle that this release has made.
+    assert_eq!(
+        report_of(
+            &upgrading,
+            &view(2, Some(4)),
+            &broken(pods(2, 0), "CrashLoopBackOff")
+        ),
+        None
+    );
 }

@@ -12,7 +12,9 @@ pub(super) struct Updated {
     pub(super) pods: u32,
     /// They are ready too.
     pub(super) ready: u32,
-    /// No other pod of the workload is on its way out.
+    /// No pod is left of another revision, be it one too many; those that were asked to leave do not count.
+    pub(super) alone: bool,
+    /// No pod of the workload is on its way out.
     pub(super) settled: bool,
 }
 
@@ -33,10 +35,12 @@ pub(super) fn updated(view: &View, children: Children<'_>) -> Option<Updated> {
         u32::try_from(pods.iter().filter(|pod| picked(pod)).count()).unwrap_or(u32::MAX)
     };
     let settled = !pods.iter().any(|pod| pod.terminating);
+    let other = |pod: &PodView| pod.revision.is_some() && !pod.terminating && !pod.finished;
     match &reported.update_revision {
         Some(revision) if speaks_by_labels(pods) || view.replicas == 0 => Some(Updated {
             pods: count(&|pod| pod.runs(revision)),
             ready: count(&|pod| pod.runs(revision) && pod.ready),
+            alone: pods.iter().all(|pod| pod.runs(revision) || !other(pod)),
             settled,
         }),
         _ => {
@@ -47,6 +51,7 @@ pub(super) fn updated(view: &View, children: Children<'_>) -> Option<Updated> {
             Some(Updated {
                 pods,
                 ready: if all_ready { pods } else { 0 },
+                alone: true,
                 settled,
             })
         }
@@ -61,19 +66,26 @@ pub(super) fn speaks_by_labels(pods: &[PodView]) -> bool {
 /// Whether every pod is on the wanted revision, so that a partition above 0 may come back without holding anything back. The
 /// operator must agree: a held-back pod that is deleted returns on its current revision.
 pub(super) fn complete(view: &View, children: Children<'_>) -> bool {
+    let counted = match children {
+        Children::Pods(_) => {
+            updated(view, children).is_some_and(|updated| updated.alone && updated.pods >= view.replicas)
+        }
+        Children::Unknown => true,
+    };
+    view.observed() != Some(false) && counted && complete_when_last_seen(view)
+}
+
+/// Whether the operator has called the update complete, be it of an earlier template.
+pub(super) fn complete_when_last_seen(view: &View) -> bool {
     let reported = &view.reported;
     let revisions_agree = match (&reported.current_revision, &reported.update_revision) {
         (Some(current), Some(update)) => current == update,
         _ => true,
     };
-    let counted = match children {
-        Children::Pods(_) => updated(view, children).is_some_and(|updated| updated.pods >= view.replicas),
-        Children::Unknown => true,
-    };
-    let agreed = reported
-        .updated_replicas
-        .is_none_or(|updated| updated >= view.replicas);
-    view.observed() != Some(false) && revisions_agree && counted && agreed
+    revisions_agree
+        && reported
+            .updated_replicas
+            .is_none_or(|updated| updated >= view.replicas)
 }
 
 /// Whether nothing of ours is left on the workload.

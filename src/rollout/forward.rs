@@ -181,12 +181,18 @@ impl Steps<'_> {
         if !granted || view.observed() != Some(true) {
             return false;
         }
-        let Some(Updated { pods, ready, settled }) = updated(view, self.release.present.children) else {
+        let Some(Updated {
+            pods,
+            ready,
+            settled,
+            alone,
+        }) = updated(view, self.release.present.children)
+        else {
             return false;
         };
         let exposure = plan.step(step).exposure;
         let enough = pods >= exposure && ready + plan.tolerated(step) >= exposure;
-        enough && (exposure == 0 || ready > 0) && (!plan.is_last(step) || settled)
+        enough && (exposure == 0 || ready > 0) && (!plan.is_last(step) || (settled && alone))
     }
 }
 
@@ -268,7 +274,8 @@ fn message(release: &Release<'_>, step: usize, waits: &Waits) -> String {
             p.workload
         ),
         Waits::Unpausing => format!(
-            "{head}: paused by spec.strategy.paused; go on with: kubectl kruise rollout resume rollout/{name} -n {namespace}"
+            "{head}: paused by spec.strategy.paused; go on with: kubectl patch rollout {name} -n {namespace} --type=merge \
+             -p '{{\"spec\":{{\"strategy\":{{\"paused\":false}}}}}}'"
         ),
     }
 }

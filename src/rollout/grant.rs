@@ -1,11 +1,13 @@
 //! Which partition a step needs, given the pods that are there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::back::complete_when_last_seen;
 use super::decide::Present;
 use super::observed::Children;
 use crate::names;
 use crate::plan::Plan;
+use crate::workload::marks::read_count;
 use crate::workload::pod::names_revision;
 use crate::workload::{Hold, PodView, UpdateOrder};
 
@@ -29,25 +31,17 @@ pub(super) fn partition(p: &Present<'_>, plan: &Plan, step: usize, hold: &Hold, 
     }
     let as_now = planned.max(hold.granted);
     let reported = &p.view.reported;
+    let counted = reported.updated_replicas.is_some() && complete_when_last_seen(p.view);
+    let untouched = memory.from_rest && hold.granted == names::HOLD_PARTITION && counted;
     let Children::Pods(pods) = p.children else {
-        let all_updated = reported
-            .updated_replicas
-            .is_some_and(|updated| updated >= p.view.replicas);
-        let untouched = memory.from_rest && hold.granted == names::HOLD_PARTITION && all_updated;
         return if untouched { planned } else { as_now };
     };
-    let Some(places) = pods
-        .iter()
-        .map(|pod| ordinal(pod).map(|at| (at, pod)))
-        .collect::<Option<Vec<_>>>()
-    else {
+    let Some(places) = places(pods) else {
         return planned;
     };
     let new = |is_new: &dyn Fn(&PodView) -> bool| -> BTreeSet<i64> {
         let replicas = i64::from(p.view.replicas);
-        let new = places
-            .iter()
-            .filter(|(at, pod)| *at < replicas && !pod.terminating && is_new(pod));
+        let new = places.iter().filter(|(at, pod)| **at < replicas && is_new(pod));
         new.map(|(at, _)| *at).collect()
     };
     match (p.view.observed(), &reported.update_revision) {
@@ -59,7 +53,12 @@ pub(super) fn partition(p: &Present<'_>, plan: &Plan, step: usize, hold: &Hold, 
         (Some(false), _) => {
             let stable = |label: &str| names_revision(label, &memory.stable_revision);
             let unsure = new(&|pod| !pod.revision.as_deref().is_some_and(stable));
-            if unsure.is_empty() { planned } else { as_now }
+            let unknown = memory.stable_revision.is_empty();
+            if unsure.is_empty() || (unknown && untouched) {
+                planned
+            } else {
+                as_now
+            }
         }
         _ => planned,
     }
@@ -84,10 +83,17 @@ fn lowest(replicas: u32, exposure: u32, new: &BTreeSet<i64>) -> i64 {
     (at - left).max(0)
 }
 
-/// The number at the end of a pod's name; pods of operators that count replicas instead of naming them have none.
-fn ordinal(pod: &PodView) -> Option<i64> {
-    let (_, number) = pod.name.rsplit_once('-')?;
-    crate::workload::marks::read_count(number)
+/// The pods that nobody has asked to leave, by the numbers at the end of their names. `None` where these are no ordinals: a name
+/// has none, or two pods have the same.
+fn places(pods: &[PodView]) -> Option<BTreeMap<i64, &PodView>> {
+    let mut places = BTreeMap::new();
+    for pod in pods.iter().filter(|pod| !pod.terminating) {
+        let (_, number) = pod.name.rsplit_once('-')?;
+        if places.insert(read_count(number)?, pod).is_some() {
+            return None;
+        }
+    }
+    Some(places)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-use super::back::{complete, complete_when_open, updated};
+use super::back::{complete, complete_when_last_seen, complete_when_open, updated};
 use super::decide::{Present, end_conditions, operator_speaks};
 use super::forward::{enter, forward};
 use super::observed::Children;
@@ -105,8 +105,9 @@ fn back(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
     let exposed = hold.granted != names::HOLD_PARTITION;
     if was.is_none() && !exposed {
         // Changed and changed back before anything happened, or a change that is none: nothing was released. Without a memory
-        // that is so if the operator says that no pod has another revision; nothing may stay behind the partition to restore.
-        if from_rest(draft) || hold.original.keeps_back() == 0 || complete(p.view, p.children) {
+        // that is so if the operator says that no pod has another revision.
+        let rested = from_rest(draft) && complete_when_last_seen(p.view);
+        if rested || complete(p.view, p.children) {
             if let Some(canary) = &mut draft.status.canary_status {
                 canary.rolled_back = false;
             }

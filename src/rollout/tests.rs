@@ -9,5 +9,6 @@ mod oracle;
 mod properties;
 mod rollback;
 mod scale;
+mod unfit;
 mod walk;
 mod world;

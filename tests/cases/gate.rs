@@ -1,24 +1,20 @@
 //! The gate watch: what ran when, without a gap.
 //!
-//! Pods and app of a namespace are watched from one list on, each watch resumed from its last resourceVersion, so no state between
-//! two looks is missed; where the server cannot resume, the case fails. One etcd numbers all writes, so pods and partition can be
-//! put into one order afterwards.
+//! Pods and app of a namespace are watched from one list on, so no state between two looks is missed. One etcd numbers all writes,
+//! so pods and partition can be put into one order afterwards.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams, WatchEvent, WatchParams};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use serde_json::Value;
 use support::eventually;
 use tokio::task::JoinSet;
 
+use crate::changes::{follow, version};
 use crate::scene::{APP, SOON, Scene};
-
-/// Seconds after which the server ends a watch, which is then resumed.
-const WATCH_SECONDS: u32 = 30;
 
 /// The watches, until dropped.
 pub struct Gate {
@@ -56,13 +52,21 @@ impl Gate {
         let apps = scene.apps(&scene.admin);
         let seen = Arc::new(Mutex::new(Seen::default()));
         let mut watches = JoinSet::new();
-        for (api, read) in [(&pods, pod as fn(&DynamicObject, bool) -> Event), (&apps, app)] {
+        for (api, read) in [
+            (pods.clone(), pod as fn(&DynamicObject, bool) -> Event),
+            (apps.clone(), app),
+        ] {
             let list = api.list(&ListParams::default()).await.unwrap();
             for object in &list.items {
                 note(&seen, object, read(object, false));
             }
             let from = list.metadata.resource_version.unwrap();
-            watches.spawn(follow(api.clone(), from, seen.clone(), read));
+            let seen = seen.clone();
+            watches.spawn(async move {
+                let note = |object: &DynamicObject, deleted| note(&seen, object, read(object, deleted));
+                let failure = follow(api.clone(), from, note).await;
+                lock(&seen).failure = Some(failure);
+            });
         }
         Self {
             seen,
@@ -124,65 +128,12 @@ impl Gate {
     }
 }
 
-async fn follow(
-    api: Api<DynamicObject>,
-    mut from: String,
-    seen: Arc<Mutex<Seen>>,
-    read: fn(&DynamicObject, bool) -> Event,
-) {
-    loop {
-        let failure = match resume(&api, &mut from, &seen, read).await {
-            Ok(()) => continue,
-            Err(failure) => failure,
-        };
-        lock(&seen).failure = Some(failure);
-        return;
-    }
-}
-
-/// One watch, until the server ends it.
-async fn resume(
-    api: &Api<DynamicObject>,
-    from: &mut String,
-    seen: &Mutex<Seen>,
-    read: fn(&DynamicObject, bool) -> Event,
-) -> Result<(), String> {
-    let params = WatchParams::default().timeout(WATCH_SECONDS);
-    let events = api
-        .watch(&params, from)
-        .await
-        .map_err(|error| error.to_string())?;
-    let mut events = std::pin::pin!(events);
-    while let Some(event) = events.next().await {
-        match event.map_err(|error| error.to_string())? {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                note(seen, &object, read(&object, false));
-                *from = object.resource_version().unwrap_or_default();
-            }
-            WatchEvent::Deleted(object) => {
-                note(seen, &object, read(&object, true));
-                *from = object.resource_version().unwrap_or_default();
-            }
-            WatchEvent::Bookmark(bookmark) => *from = bookmark.metadata.resource_version,
-            WatchEvent::Error(status) => return Err(format!("{} {}", status.code, status.message)),
-        }
-    }
-    Ok(())
-}
-
 fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn note(seen: &Mutex<Seen>, object: &DynamicObject, event: Event) {
     lock(seen).events.push((version(object), event));
-}
-
-fn version(object: &DynamicObject) -> u64 {
-    object
-        .resource_version()
-        .and_then(|version| version.parse().ok())
-        .unwrap_or_default()
 }
 
 fn pod(object: &DynamicObject, deleted: bool) -> Event {

@@ -7,8 +7,16 @@
     reason = "a case that cannot go on has failed; lints know test functions only"
 )]
 
+mod changes;
 mod control_plane;
+mod counts;
 mod gate;
+mod guard;
+mod hold;
+mod kinds;
+mod order;
+mod restart;
+mod rollback;
 mod scene;
 mod storm;
 mod walk;

@@ -26,7 +26,6 @@ pub const WALK: [(Option<i64>, usize); 4] = [
 ];
 
 pub struct Scene<'a> {
-    pub installation: &'a Installation<'a>,
     pub namespace: TestNamespace<'a>,
     resource: ApiResource,
     pub developer: Client,
@@ -44,7 +43,7 @@ pub fn walk_steps() -> Value {
 }
 
 impl<'a> Scene<'a> {
-    pub async fn new(installation: &'a Installation<'a>, prefix: &str) -> Self {
+    pub async fn new(installation: &Installation<'a>, prefix: &str) -> Self {
         let gvk = GroupVersionKind::gvk("example.io", "v1", "MyStatefulApp");
         Self::of_kind(
             installation,
@@ -54,7 +53,7 @@ impl<'a> Scene<'a> {
         .await
     }
 
-    pub async fn of_kind(installation: &'a Installation<'a>, prefix: &str, resource: ApiResource) -> Self {
+    pub async fn of_kind(installation: &Installation<'a>, prefix: &str, resource: ApiResource) -> Self {
         let namespace = TestNamespace::create(installation.control_plane(), prefix)
             .await
             .unwrap();
@@ -63,7 +62,6 @@ impl<'a> Scene<'a> {
         let approver = client(Identity::Approver).await;
         let admin = client(Identity::Admin).await;
         Self {
-            installation,
             namespace,
             resource,
             developer,
@@ -156,6 +154,14 @@ impl<'a> Scene<'a> {
             .await
             .unwrap();
         serde_json::to_value(object).unwrap()
+    }
+
+    /// A merge patch of the Rollout by the developer.
+    pub async fn patch_rollout(&self, patch: &Value) {
+        self.rollouts(&self.developer)
+            .patch(ROLLOUT, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
     }
 
     pub async fn app(&self) -> Value {

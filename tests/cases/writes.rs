@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use kube::Client;
-use kube::api::{Patch, PatchParams, PostParams, Request};
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams, Request};
 use kube::client::Body;
 use serde_json::Value;
 use support::Identity;
@@ -44,7 +44,11 @@ pub enum Write<'a> {
     /// A merge patch.
     Merge(&'a Value),
     /// A PUT of this very object.
-    Put(&'a Value),
+    Put {
+        manager: &'a str,
+        dry_run: bool,
+        object: &'a Value,
+    },
     /// Server-side apply by a field manager.
     Apply {
         manager: &'a str,
@@ -66,47 +70,56 @@ pub enum Way {
     Merge,
 }
 
+/// Writes an object as a client.
+pub async fn send(client: &Client, api: &Api<DynamicObject>, name: &str, write: Write<'_>) -> Answer {
+    let request = Request::new(api.resource_url());
+    let patch = PatchParams {
+        field_manager: Some(DEVELOPER.to_owned()),
+        ..PatchParams::default()
+    };
+    let request = match write {
+        Write::Merge(object) => request.patch(name, &patch, &Patch::Merge(object)),
+        Write::Put {
+            manager,
+            dry_run,
+            object,
+        } => {
+            let params = PostParams {
+                dry_run,
+                field_manager: Some(manager.to_owned()),
+            };
+            request.replace(name, &params, serde_json::to_vec(object).unwrap())
+        }
+        Write::Apply {
+            manager,
+            force,
+            manifest,
+        } => {
+            let params = PatchParams {
+                force,
+                ..PatchParams::apply(manager)
+            };
+            request.patch(name, &params, &Patch::Apply(manifest))
+        }
+    };
+    let response = client.send(request.unwrap().map(Body::from)).await.unwrap();
+    let code = response.status().as_u16();
+    let warnings = response.headers().get_all("warning").iter();
+    let warnings = warnings
+        .filter_map(|value| value.to_str().ok().map(warning_text))
+        .collect();
+    let body = response.into_body().collect_bytes().await.unwrap();
+    Answer {
+        code,
+        body: serde_json::from_slice(&body).unwrap(),
+        warnings,
+    }
+}
+
 impl Scene<'_> {
     /// Writes the app as a client.
     pub async fn write(&self, client: &Client, write: Write<'_>) -> Answer {
-        let request = Request::new(self.apps(client).resource_url());
-        let params = PatchParams {
-            field_manager: Some(DEVELOPER.to_owned()),
-            ..PatchParams::default()
-        };
-        let request = match write {
-            Write::Merge(patch) => request.patch(APP, &params, &Patch::Merge(patch)),
-            Write::Put(object) => {
-                let params = PostParams {
-                    field_manager: Some(DEVELOPER.to_owned()),
-                    ..PostParams::default()
-                };
-                request.replace(APP, &params, serde_json::to_vec(object).unwrap())
-            }
-            Write::Apply {
-                manager,
-                force,
-                manifest,
-            } => {
-                let params = PatchParams {
-                    force,
-                    ..PatchParams::apply(manager)
-                };
-                request.patch(APP, &params, &Patch::Apply(manifest))
-            }
-        };
-        let response = client.send(request.unwrap().map(Body::from)).await.unwrap();
-        let code = response.status().as_u16();
-        let warnings = response.headers().get_all("warning").iter();
-        let warnings = warnings
-            .filter_map(|value| value.to_str().ok().map(warning_text))
-            .collect();
-        let body = response.into_body().collect_bytes().await.unwrap();
-        Answer {
-            code,
-            body: serde_json::from_slice(&body).unwrap(),
-            warnings,
-        }
+        send(client, &self.apps(client), APP, write).await
     }
 
     /// A merge patch by the developer.
@@ -119,7 +132,12 @@ impl Scene<'_> {
         let mut object = object.clone();
         loop {
             object["metadata"]["resourceVersion"] = self.app().await["metadata"]["resourceVersion"].clone();
-            let answer = self.write(&self.developer, Write::Put(&object)).await;
+            let put = Write::Put {
+                manager: DEVELOPER,
+                dry_run: false,
+                object: &object,
+            };
+            let answer = self.write(&self.developer, put).await;
             // The operator's status writes race with it.
             if answer.code != 409 {
                 return answer;

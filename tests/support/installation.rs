@@ -69,8 +69,7 @@ impl<'a> Installation<'a> {
         let product = installation.product;
         let manifests = output(Command::new(&product.controller).arg("manifests"))?;
         installation.kubectl_apply(&manifests).await?;
-        let definition = output(Command::new(&product.operator).arg("crd"))?;
-        installation.kubectl_apply(&definition).await?;
+        installation.define(&[]).await?;
         installation.enable_kind("example.io", "mystatefulapps").await?;
         Ok(installation)
     }
@@ -91,6 +90,15 @@ impl<'a> Installation<'a> {
             controller: None,
             operator: None,
         })
+    }
+
+    /// Applies the definition that the example operator's `crd` prints with these arguments.
+    ///
+    /// # Errors
+    /// It cannot be printed or applied.
+    pub async fn define(&self, arguments: &[&str]) -> Result<(), Error> {
+        let definition = output(Command::new(&self.product.operator).arg("crd").args(arguments))?;
+        self.kubectl_apply(&definition).await
     }
 
     /// Lets the controller govern a custom kind: one labelled ClusterRole.
@@ -143,14 +151,22 @@ impl<'a> Installation<'a> {
     /// # Errors
     /// It cannot be started.
     pub fn start_operator(&mut self, arguments: &[&str]) -> Result<(), Error> {
+        self.operator = Some(self.run_operator(arguments)?);
+        Ok(())
+    }
+
+    /// Runs one more example operator, with these arguments of its `run`.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn run_operator(&self, arguments: &[&str]) -> Result<Process, Error> {
         let mut command = Command::new(&self.product.operator);
         command
             .arg("run")
             .arg("--kubeconfig")
             .arg(self.control_plane.kubeconfig(Identity::Admin))
             .args(arguments);
-        self.operator = Some(spawned(&command)?);
-        Ok(())
+        spawned(&command)
     }
 
     /// Starts the controller under its own identity and waits until it is ready.

@@ -1,5 +1,7 @@
-use kruise_rollout::report::{Breach, Revisions, WorkloadReport};
+use jiff::Timestamp;
+use kruise_rollout::report::{Breach, Revisions, StepProgress, StepReport, WorkloadReport};
 
+use super::frame::BARS;
 use super::*;
 
 const PLAIN: Theme = Theme {
@@ -121,6 +123,7 @@ fn failing() -> RolloutReport {
     let problem = |pod: &str, updated: bool, reason: Option<&str>| Problem {
         pod: pod.to_owned(),
         updated,
+        revision: Some("my-app-6f7d".to_owned()),
         reason: reason.map(str::to_owned),
     };
     report.problems = vec![
@@ -169,7 +172,7 @@ Revision:   my-app-6f7d -> my-app-5c9b
 Pods:       1 of 5 updated, 5 ready
 Warning:    2 pods beyond the step run the new template: 1 allowed
 Not ready:  my-app-4 CrashLoopBackOff
-Not ready:  my-app-0 not ready (old template)
+Not ready:  my-app-0 not ready (revision my-app-6f7d)
 
 STEP  REPLICAS  PODS  UPDATED  READY  PAUSE     STATE
 1     1         1     1        1      approval  current

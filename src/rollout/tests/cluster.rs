@@ -11,9 +11,7 @@ impl World {
         let object = object.clone();
         let view = self.view();
         let update = revision(&object["spec"]["template"]);
-        let reported = object["status"]["currentRevision"].as_str();
-        let current = reported.map_or_else(|| self.oracle.current.clone(), |r| Some(r.to_owned()));
-        let mut current = current.unwrap_or_else(|| update.clone());
+        let mut current = self.oracle.current.clone().unwrap_or_else(|| update.clone());
         let rolling = view.other_strategy.is_none();
         let partition = u32::try_from(view.partition_in_force()).unwrap();
         let (replicas, live) = (view.replicas, |pod: &Pod| !pod.terminating);
@@ -71,7 +69,11 @@ impl World {
         }
         if self.habits.revisions {
             status["updatedReplicas"] = json!(updated);
-            status["currentRevision"] = json!(current);
+            status["currentRevision"] = json!(if self.habits.current_at_once {
+                &update
+            } else {
+                &current
+            });
             status["updateRevision"] = json!(update);
         }
         self.oracle.current = Some(current);

@@ -5,9 +5,10 @@ use serde_json::json;
 
 use super::world::{APP, NAMESPACE, ROLLOUT, Seen, World, adapter, app, brief};
 use crate::api::v1beta1::{Rollout, step_state};
+use crate::lens::FieldError;
 use crate::names;
 use crate::rollout::{Action, Children, Decision, Observed, Proof, Stray, Target, Wake, Workload, decide};
-use crate::workload::{Guard, PodView};
+use crate::workload::{Guard, PodView, View};
 
 impl World {
     pub(super) fn seen(&self) -> Seen {
@@ -24,12 +25,17 @@ impl World {
         self.watching = false;
     }
 
-    pub(super) fn decide(&self, seen: &Seen) -> Decision {
-        let name = app();
-        let view = seen.workload.as_ref().map(|object| match &self.workload {
+    fn view_of(&self, seen: &Seen) -> Option<Result<View, FieldError>> {
+        let object = seen.workload.as_ref()?;
+        Some(match &self.workload {
             Some(present) if present == object => Ok(self.view()),
             _ => adapter().view(object),
-        });
+        })
+    }
+
+    pub(super) fn decide(&self, seen: &Seen) -> Decision {
+        let name = app();
+        let view = self.view_of(seen);
         let uid = view
             .as_ref()
             .and_then(|view| view.as_ref().ok())
@@ -102,11 +108,10 @@ impl World {
     /// The controller acts on what it saw, and dies after so many actions.
     pub(super) fn control_on(&mut self, seen: &Seen, survives: usize) {
         let decision = self.decide(seen);
-        self.oracle_sees_a_decision(seen, &decision);
-        let held = seen
-            .workload
-            .as_ref()
-            .is_some_and(|o| adapter().view(o).is_ok_and(|v| v.hold().is_some()));
+        self.oracle_sees_a_decision(&decision);
+        let held = self
+            .view_of(seen)
+            .is_some_and(|view| view.is_ok_and(|view| view.hold().is_some()));
         self.watching = held;
         for (done, action) in decision.actions.iter().enumerate() {
             if done >= survives {
@@ -208,11 +213,11 @@ impl World {
     /// Everybody acts until nothing changes, without time passing. Then the controller must be silent.
     pub(super) fn settle(&mut self) {
         for _ in 0..400 {
-            let before = (self.seen(), self.proof.clone(), self.watching);
+            let before = (self.clock, self.pods.clone(), self.proof.clone(), self.watching);
             self.control();
             self.operate();
             self.kubelet();
-            if (self.seen(), self.proof.clone(), self.watching) == before {
+            if (self.clock, self.pods.clone(), self.proof.clone(), self.watching) == before {
                 return self.check();
             }
         }

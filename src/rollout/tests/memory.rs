@@ -185,3 +185,87 @@ fn times_out_of_all_bounds_do_no_harm() {
     world.settle();
     world.assert_done("v1", Some(0));
 }
+
+/// A release up to the moment at which the controller will hand the workload back.
+fn about_to_end(original: Option<i64>) -> World {
+    let mut world = released_to(Point::LastPod, original);
+    loop {
+        let mut tried = world.clone();
+        tried.control();
+        if tried.view().hold().is_none() {
+            return world;
+        }
+        world.control();
+        world.operate();
+        world.kubelet();
+    }
+}
+
+#[rstest]
+fn an_end_that_was_not_told_does_not_make_the_next_release_a_way_back(
+    #[values(Some(0), Some(2))] original: Option<i64>,
+) {
+    let mut world = about_to_end(original);
+    world.control_on(&world.seen(), 1);
+    assert_eq!(
+        (world.view().hold(), world.status().phase.as_str()),
+        (None, "Progressing")
+    );
+    world.set_image("v1");
+    world.settle();
+    assert_eq!(
+        (world.at().as_str(), world.on("v1")),
+        ("Progressing 1/StepPaused", vec![4])
+    );
+    world.finish();
+    world.assert_done("v1", original);
+}
+
+#[test]
+fn an_end_that_was_not_told_is_told() {
+    let mut world = about_to_end(Some(2));
+    world.control_on(&world.seen(), 1);
+    world.settle();
+    world.assert_done("v2", Some(2));
+    assert_eq!(
+        world.says(condition::SUCCEEDED),
+        ("True".into(), "Success".into())
+    );
+    assert_eq!(
+        world.says(condition::PROGRESSING),
+        ("False".into(), "Completed".into())
+    );
+}
+
+#[test]
+fn a_partition_asked_for_at_the_last_moment_is_not_lost() {
+    let mut world = about_to_end(Some(2));
+    let old = world.seen();
+    world.set_partition(Some(1));
+    world.control_on(&old, usize::MAX);
+    world.settle();
+    world.assert_done("v2", Some(1));
+}
+
+#[test]
+fn an_operator_that_calls_the_new_revision_current_at_once_releases_nothing() {
+    let mut world = World::new(5, Some(0));
+    world.habits.current_at_once = true;
+    world.rollout = Some(super::world::rollout(&steps()));
+    world.settle();
+    world.set_image("v2");
+    world.settle();
+    assert_eq!(
+        (world.at().as_str(), world.on("v2")),
+        ("Progressing 1/StepPaused", vec![4])
+    );
+    world.lose_status();
+    world.restart();
+    world.settle();
+    assert_eq!(
+        (world.at().as_str(), world.on("v2")),
+        ("Progressing 1/StepPaused", vec![4])
+    );
+    world.finish();
+    world.assert_done("v2", Some(0));
+}

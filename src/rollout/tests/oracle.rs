@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::world::{Seen, World, adapter, revision};
+use super::world::{Pod, World, adapter, revision};
 use crate::api::v1beta1::{CanaryStrategy, RolloutStatus};
 use crate::plan::{Pause, Plan};
 use crate::rollout::{Action, Decision};
@@ -151,7 +151,7 @@ impl World {
     }
 
     pub(super) fn oracle_sees_a_pod(&mut self, ordinal: u32, update: &str, current: &str) {
-        let runs = |(ordinal, pod): &(&u32, &super::world::Pod)| {
+        let runs = |(ordinal, pod): &(&u32, &Pod)| {
             pod.revision == update && !pod.terminating && !self.oracle.exempt.contains(*ordinal)
         };
         let new = self.pods[&ordinal].revision == update;
@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    pub(super) fn oracle_sees_a_decision(&mut self, _: &Seen, decision: &Decision) {
+    pub(super) fn oracle_sees_a_decision(&mut self, decision: &Decision) {
         // What changes the target and the marks comes before what tells of it.
         let mut told = false;
         for action in &decision.actions {

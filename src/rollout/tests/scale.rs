@@ -107,3 +107,26 @@ fn steps_that_differ_only_in_rounding_pass() {
     world.finish();
     world.assert_done("v2", None);
 }
+
+#[test]
+fn a_step_that_becomes_the_last_while_it_waits_still_brings_its_pods() {
+    let plan = json!([{"replicas": 1, "pause": {}}, {"replicas": 4, "pause": {}}]);
+    let mut world = World::guarded(6, Some(0), &plan);
+    world.set_image("v2");
+    world.settle();
+    world.approve();
+    world.settle();
+    assert_eq!(
+        (world.at().as_str(), world.on("v2")),
+        ("Progressing 2/StepPaused", vec![2, 3, 4, 5])
+    );
+    world.broken.insert("v2".to_owned());
+    world.scale(4);
+    world.control();
+    assert_eq!(world.at(), "Progressing 2/StepUpgrade");
+    world.settle();
+    assert_eq!(world.at(), "Progressing 2/StepUpgrade");
+    world.broken.clear();
+    world.settle();
+    world.assert_done("v2", Some(0));
+}

@@ -35,6 +35,8 @@ pub(super) struct Habits {
     pub(super) observed_generation: bool,
     pub(super) revisions: bool,
     pub(super) pod_labels: bool,
+    /// `currentRevision` follows the template, not the pods.
+    pub(super) current_at_once: bool,
 }
 
 /// What the controller's stores hold at one moment.
@@ -63,7 +65,8 @@ pub(super) struct World {
     /// The controller's memory: the proof, and whether its pod watch is filled.
     pub(super) proof: Proof,
     pub(super) watching: bool,
-    clock: u64,
+    /// Counts writes.
+    pub(super) clock: u64,
     /// Every partition that was written, `None` for none.
     pub(super) partitions: Vec<Option<i64>>,
     /// Every state that a status write brought: phase, step and state of the step.
@@ -142,6 +145,7 @@ impl World {
                 observed_generation: true,
                 revisions: true,
                 pod_labels: true,
+                current_at_once: false,
             },
             webhook: true,
             broken: BTreeSet::new(),

@@ -1,0 +1,244 @@
+//! The table of the hold: what becomes of a write to a workload. One table binds the pure function and the API server with the
+//! webhook in front of it.
+
+mod state;
+mod table;
+
+use kruise_rollout::admission::workload::{Outcome, Verdict, Write as Review, review};
+use kruise_rollout::names;
+use kruise_rollout::workload::{Adapter, GroupKind, adapter_for};
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use kube::{Client, ResourceExt as _};
+use serde_json::{Value, json};
+use support::{Identity, Installation, TestNamespace, eventually, installed};
+
+use self::state::ROLLOUT;
+use self::table::{Row, Told, Writer, rows};
+use crate::scene::SOON;
+use crate::writes::{Answer, Write, send};
+
+const KIND: &str = "TableApp";
+const PLURAL: &str = "tableapps";
+
+fn adapter() -> &'static dyn Adapter {
+    let kind = GroupKind {
+        group: "example.io".to_owned(),
+        kind: KIND.to_owned(),
+    };
+    adapter_for(&kind).unwrap()
+}
+
+fn judged(row: &Row, new: &Value, claimed_by: Option<&str>) -> (Value, Verdict) {
+    let write = Review {
+        old: &row.old.object("u"),
+        new,
+        by_controller: row.writer.is_controller(),
+        claimed_by,
+    };
+    let verdict = review(adapter(), write);
+    let mut result = new.clone();
+    json_patch::patch(&mut result, &verdict.patch).unwrap();
+    (result, verdict)
+}
+
+fn told(warnings: &[String]) -> Told {
+    let has = |text: &str| warnings.iter().any(|warning| warning.contains(text));
+    match (warnings.len(), has(ROLLOUT)) {
+        (0, _) => Told::Nothing,
+        (1, true) if has("the new template is held") => Told::Held,
+        (1, true) if has("a release is in progress") => Told::InProgress,
+        (1, true) if has("are kept as they were") => Told::Kept,
+        _ => panic!("{warnings:?}"),
+    }
+}
+
+#[test]
+fn the_function_keeps_the_table() {
+    for row in rows() {
+        let name = row.name;
+        let (result, verdict) = judged(&row, &row.new.object("u"), None);
+        assert_eq!(result, row.expected.object("u"), "{name}");
+        assert_eq!(told(verdict.warning.as_slice()), row.told, "{name}");
+        assert_eq!(
+            verdict.outcome == Outcome::Unchanged,
+            row.told == Told::Nothing,
+            "{name}"
+        );
+        // It may be asked again, after other webhooks.
+        let (again, verdict) = judged(&row, &result, None);
+        assert_eq!(again, result, "{name}: not idempotent");
+        assert_eq!(verdict.outcome, Outcome::Unchanged, "{name}");
+    }
+}
+
+#[test]
+fn a_workload_that_a_rollout_names_is_held_before_it_is_marked() {
+    for row in rows()
+        .into_iter()
+        .filter(|row| row.old == row.old.clone().unmarked())
+    {
+        let new = row.new.object("u");
+        let changed = row.old.object("u")["spec"]["template"] != new["spec"]["template"];
+        let (result, verdict) = judged(&row, &new, Some(ROLLOUT));
+        if changed {
+            assert_eq!(verdict.outcome, Outcome::Held, "{}", row.name);
+            let partition = &result["spec"]["updateStrategy"]["rollingUpdate"]["partition"];
+            assert_eq!(partition, &json!(names::HOLD_PARTITION), "{}", row.name);
+        } else {
+            assert_eq!(result, new, "{}", row.name);
+        }
+    }
+}
+
+/// The kind, the people, and the right to write as the controller does.
+///
+/// The controller itself may only read the kind, or it would put right what the rows put there. Who writes in its name here is
+/// authorised by a group.
+struct Stage {
+    namespace: TestNamespace<'static>,
+    developer: Client,
+    controller: Client,
+    resource: ApiResource,
+}
+
+impl Stage {
+    async fn new(installation: &Installation<'static>) -> Self {
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{PLURAL}.example.io")},
+            "spec": {
+                "group": "example.io", "scope": "Namespaced",
+                "names": {"kind": KIND, "plural": PLURAL, "singular": "tableapp", "listKind": "TableAppList"},
+                // Without a schema every state can be stored.
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
+            },
+        });
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": format!("read-{PLURAL}"), "labels": {names::AGGREGATE_TO_CONTROLLER: "true"}},
+            "rules": [{"apiGroups": ["example.io"], "resources": [PLURAL], "verbs": ["get", "list", "watch"]}],
+        });
+        installation.kubectl_apply(&role.to_string()).await.unwrap();
+        installation.kubectl_apply(&definition.to_string()).await.unwrap();
+        let control_plane = installation.control_plane();
+        let mut config = control_plane.config(Identity::Admin).await.unwrap();
+        config.auth_info.impersonate = Some(Identity::Controller.user().to_owned());
+        config.auth_info.impersonate_groups = Some(vec!["system:masters".to_owned()]);
+        let namespace = TestNamespace::create(control_plane, "hold").await.unwrap();
+        let stage = Self {
+            developer: namespace.client(Identity::Developer).await.unwrap(),
+            controller: Client::try_from(config).unwrap(),
+            namespace,
+            resource: ApiResource::from_gvk_with_plural(
+                &GroupVersionKind::gvk("example.io", "v1", KIND),
+                PLURAL,
+            ),
+        };
+        stage.register().await;
+        stage
+    }
+
+    fn api(&self, client: &Client) -> Api<DynamicObject> {
+        Api::namespaced_with(client.clone(), self.namespace.name(), &self.resource)
+    }
+
+    /// A Rollout refers to the kind, so that its updates are reviewed; waits until they are.
+    async fn register(&self) {
+        let rollout = json!({
+            "apiVersion": names::API_VERSION, "kind": "Rollout", "metadata": {"name": "registers-the-kind"},
+            "spec": {
+                "workloadRef": {"apiVersion": "example.io/v1", "kind": KIND, "name": "nobody"},
+                "strategy": {"canary": {"steps": [{"replicas": "100%"}]}},
+            },
+        });
+        let rollouts = Api::<kruise_rollout::api::v1beta1::Rollout>::namespaced(
+            self.developer.clone(),
+            self.namespace.name(),
+        );
+        let rollout = serde_json::from_value(rollout).unwrap();
+        rollouts.create(&PostParams::default(), &rollout).await.unwrap();
+        let probe = rows().into_iter().find(|row| row.told == Told::Held).unwrap();
+        eventually(SOON, "the kind is served", async || {
+            self.api(&self.controller)
+                .list(&Default::default())
+                .await
+                .map(drop)
+        })
+        .await;
+        let uid = self.create("probe", &probe.old).await;
+        eventually(SOON, "the kind's updates are reviewed", async || {
+            let answer = self
+                .write("probe", &probe.new.object(&uid), probe.writer, true)
+                .await;
+            if answer.warned() {
+                Ok(())
+            } else {
+                Err(format!("{answer:?}"))
+            }
+        })
+        .await;
+    }
+
+    /// Creates an object in this state; its UID.
+    async fn create(&self, name: &str, state: &state::State) -> String {
+        let mut object = state.object("");
+        object["metadata"] = json!({"name": name});
+        let object = serde_json::from_value(object).unwrap();
+        let api = self.api(&self.controller);
+        let created = api.create(&PostParams::default(), &object).await.unwrap();
+        let uid = created.uid().unwrap();
+        // The guard mark has the UID in it, and so comes second.
+        let metadata = state.object(&uid)["metadata"].clone();
+        let params = PatchParams {
+            field_manager: Some(names::FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let marks = Patch::Merge(json!({"metadata": metadata}));
+        api.patch(name, &params, &marks).await.unwrap();
+        uid
+    }
+
+    /// A PUT of a whole object over the present one.
+    async fn write(&self, name: &str, object: &Value, writer: Writer, dry_run: bool) -> Answer {
+        let client = if writer.user_is_controller {
+            &self.controller
+        } else {
+            &self.developer
+        };
+        let api = self.api(client);
+        let present = api.get(name).await.unwrap();
+        let mut object = object.clone();
+        object["metadata"]["name"] = json!(name);
+        object["metadata"]["resourceVersion"] = json!(present.resource_version());
+        let put = Write::Put {
+            manager: writer.manager,
+            dry_run,
+            object: &object,
+        };
+        send(client, &api, name, put).await
+    }
+}
+
+#[tokio::test]
+async fn the_api_server_keeps_the_table() {
+    let stage = Stage::new(installed().await).await;
+    for (number, row) in rows().into_iter().enumerate() {
+        let object = format!("row-{number}");
+        let uid = stage.create(&object, &row.old).await;
+        let answer = stage
+            .write(&object, &row.new.object(&uid), row.writer, false)
+            .await;
+        let name = row.name;
+        assert_eq!(told(&answer.warnings), row.told, "{name}");
+        let result = answer.object();
+        let expected = row.expected.object(&uid);
+        assert_eq!(result["spec"], expected["spec"], "{name}");
+        let members =
+            |object: &Value, field: &str| object["metadata"].get(field).cloned().unwrap_or(json!({}));
+        for field in ["labels", "annotations"] {
+            assert_eq!(members(&result, field), members(&expected, field), "{name}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Restarts: a controller that is killed at any moment, and registrations that somebody resets.
+//!
+//! These cases have a control plane of their own, since they break what all others need, and take turns on it.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
+use kruise_rollout::names;
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use support::{ControlPlane, Identity, Installation, Options, eventually};
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
+
+use crate::gate::Gate;
+use crate::kinds::OwnKind;
+use crate::scene::{SOON, Scene, WALK, assert_free, condition, mark, partition, walk_steps};
+
+/// The installation of these cases, for one of them at a time.
+async fn own() -> MutexGuard<'static, Installation<'static>> {
+    static CONTROL_PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
+    static INSTALLATION: OnceCell<Mutex<Installation<'static>>> = OnceCell::const_new();
+    let start = async || {
+        let control_plane = CONTROL_PLANE
+            .get_or_try_init(|| ControlPlane::start(Options::default()))
+            .await?;
+        Installation::start(control_plane).await.map(Mutex::new)
+    };
+    match INSTALLATION.get_or_try_init(start).await {
+        Ok(installation) => installation.lock().await,
+        Err(error) => panic!("not installed: {error}"),
+    }
+}
+
+/// Kills the controller and starts it again.
+async fn crash(installation: &mut Installation<'_>) {
+    installation.kill_controller();
+    installation.start_controller().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_controller_that_is_killed_at_every_turn_goes_on() {
+    let mut installation = own().await;
+    let manual = Scene::new(&installation, "crash-manual").await;
+    manual.set(Some(0), &walk_steps()).await;
+    let timed = Scene::new(&installation, "crash-timed").await;
+    let pause = 8;
+    timed
+        .set(
+            None,
+            &json!([{"replicas": 1, "pause": {"duration": pause}}, {"replicas": "100%"}]),
+        )
+        .await;
+    let moving = Scene::new(&installation, "crash-moving").await;
+    let second = json!({"duration": 1});
+    let steps =
+        json!([{"replicas": 1, "pause": second}, {"replicas": "50%", "pause": second}, {"replicas": "100%"}]);
+    moving.set(Some(2), &steps).await;
+    let gates = [
+        Gate::open(&manual).await,
+        Gate::open(&timed).await,
+        Gate::open(&moving).await,
+    ];
+    manual.set_version("v2").await;
+    timed.set_version("v2").await;
+    manual.wait_state(1, "StepPaused").await;
+    let paused = timed.wait_state(1, "StepPaused").await;
+
+    // Right after the hold.
+    moving.set_version("v2").await;
+    installation.kill_controller();
+    nothing_escapes_while_it_is_down(&manual).await;
+    manual.approve().await;
+    installation.start_controller().await.unwrap();
+    for granted in [4, 2, 0, 2] {
+        moving
+            .wait_app(&format!("partition {granted}"), |app| {
+                partition(app) == &json!(granted)
+            })
+            .await;
+        crash(&mut installation).await;
+    }
+
+    for scene in [&manual, &timed, &moving] {
+        let done = scene
+            .wait("completed", |rollout| {
+                condition(rollout, "Succeeded")["status"] == "True"
+            })
+            .await;
+        assert_eq!(done["status"]["phase"], "Healthy");
+        scene.wait_pods("v2", 5).await;
+        assert_free(&scene.app().await);
+    }
+    let changed = |rollout: &Value| -> Timestamp {
+        let time = rollout["status"]["canaryStatus"]["lastUpdateTime"].as_str();
+        time.unwrap().parse().unwrap()
+    };
+    let waited = changed(&timed.rollout().await).duration_since(changed(&paused));
+    assert!(waited >= SignedDuration::from_secs(pause), "{waited:?}");
+
+    let [manual, timed, moving] = &gates;
+    let held = (Some(names::HOLD_PARTITION), 0);
+    assert_eq!(manual.steps("v2").await, [&[(Some(0), 0)], &WALK[..]].concat());
+    assert_eq!(
+        timed.steps("v2").await,
+        [(None, 0), held, (Some(4), 1), (Some(0), 5), (None, 5)]
+    );
+    assert_eq!(
+        moving.steps("v2").await,
+        [&[(Some(2), 0)], &WALK[..], &[(Some(2), 5)]].concat()
+    );
+}
+
+/// Without a controller, what could loosen a hold is refused, and everything else goes through.
+async fn nothing_escapes_while_it_is_down(scene: &Scene<'_>) {
+    let open = json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}});
+    let image = json!({"spec": {"template": {"metadata": {"labels": {"app": "my-app", "more": "x"}}}}});
+    let marks = json!({"metadata": {"annotations": null}});
+    for patch in [open, image, marks] {
+        let answer = scene.merge(&patch).await;
+        let message = answer.body["message"].as_str().unwrap_or_default();
+        assert!(
+            answer.code >= 500 && message.contains(names::HOLD_WEBHOOK),
+            "{answer:?}"
+        );
+    }
+    let note = json!({"metadata": {"annotations": {"example.io/note": "x"}, "labels": {"tier": "web"}}});
+    assert_eq!(scene.merge(&note).await.code, 200);
+}
+
+/// The entry of a kind in the MutatingWebhookConfiguration.
+async fn registration(scene: &Scene<'_>, plural: &str) -> Result<(), String> {
+    let api: Api<MutatingWebhookConfiguration> = Api::all(scene.admin.clone());
+    let found = api
+        .get(names::WEBHOOK_CONFIGURATION)
+        .await
+        .map_err(|error| error.to_string())?;
+    let webhooks = found.webhooks.unwrap_or_default();
+    let name = format!("{plural}.example.io.{}", names::HOLD_WEBHOOK);
+    if webhooks.iter().any(|webhook| webhook.name == name) {
+        Ok(())
+    } else {
+        Err(format!(
+            "{:?}",
+            webhooks.iter().map(|webhook| &webhook.name).collect::<Vec<_>>()
+        ))
+    }
+}
+
+#[tokio::test]
+async fn a_rollout_that_is_deleted_meanwhile_frees_its_workload() {
+    let mut installation = own().await;
+    let kind = OwnKind::new("OrphanApp");
+    kind.enable(&installation).await;
+    kind.define(&installation, &[]).await;
+    let _operator = kind.operate(&installation, &[]);
+    let scene = Scene::of_kind(&installation, "crash-deleted", kind.resource.clone()).await;
+    scene.set(Some(2), &walk_steps()).await;
+    registration(&scene, "orphanapps").await.unwrap();
+    let gate = Gate::open(&scene).await;
+    scene.set_version("v2").await;
+    scene.wait_state(1, "StepPaused").await;
+
+    installation.kill_controller();
+    scene.delete_rollout().await;
+    assert_eq!(
+        scene
+            .rollouts(&scene.admin)
+            .get_opt(crate::scene::ROLLOUT)
+            .await
+            .unwrap(),
+        None
+    );
+    installation.start_controller().await.unwrap();
+
+    let app = scene
+        .wait_app("freed", |app| mark(app, names::GUARDED_BY).is_null())
+        .await;
+    assert_free(&app);
+    assert_eq!(partition(&app), &json!(2));
+    scene.wait_pods("v2", 5).await;
+    assert_eq!(
+        gate.steps("v2").await,
+        [&[(Some(2), 0)], &WALK[..2], &[(Some(0), 5), (Some(2), 5)]].concat()
+    );
+    eventually(
+        SOON,
+        "the kind is not registered any more",
+        async || match registration(&scene, "orphanapps").await {
+            Ok(()) => Err("it is"),
+            Err(_) => Ok(()),
+        },
+    )
+    .await;
+    // Nobody waits for us any more.
+    let free = scene.set_version("v3").await;
+    assert_eq!(partition(&free), &json!(2));
+    scene.wait_pods("v3", 3).await;
+}
+
+#[tokio::test]
+async fn a_registration_that_somebody_resets_is_put_right() {
+    let installation = own().await;
+    let scene = Scene::new(&installation, "reset").await;
+    scene.set(Some(0), &walk_steps()).await;
+    let is_back = async |how: &str| {
+        eventually(SOON, &format!("registered again after {how}"), async || {
+            registration(&scene, "mystatefulapps").await?;
+            // It is in force, too.
+            let image = json!([{"name": "app", "image": "my-registry/my-app:probe"}]);
+            let change = json!({"spec": {"template": {"spec": {"containers": image}}}});
+            let params = PatchParams::default().dry_run();
+            let apps = scene.apps(&scene.developer);
+            let answer = apps
+                .patch(crate::scene::APP, &params, &Patch::Merge(change))
+                .await;
+            let answer = serde_json::to_value(answer.map_err(|error| error.to_string())?).unwrap();
+            if partition(&answer) == &json!(names::HOLD_PARTITION) {
+                Ok(())
+            } else {
+                Err(format!("{answer:#}"))
+            }
+        })
+        .await;
+    };
+    is_back("nothing").await;
+
+    let mutating: Api<MutatingWebhookConfiguration> = Api::all(scene.admin.clone());
+    let validating: Api<ValidatingWebhookConfiguration> = Api::all(scene.admin.clone());
+    let name = names::WEBHOOK_CONFIGURATION;
+    mutating.delete(name, &DeleteParams::default()).await.unwrap();
+    is_back("a deletion").await;
+
+    let emptied = Patch::Merge(json!({"webhooks": []}));
+    let params = PatchParams::default();
+    mutating.patch(name, &params, &emptied).await.unwrap();
+    is_back("its entries were removed").await;
+
+    let mut kubectl = scene.namespace.kubectl(Identity::Admin).unwrap();
+    let operation = r#"[{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]"#;
+    kubectl.args([
+        "patch",
+        "mutatingwebhookconfiguration",
+        name,
+        "--type=json",
+        "-p",
+        operation,
+    ]);
+    let output = kubectl.output().await.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    is_back("its CA was removed").await;
+
+    validating.patch(name, &params, &emptied).await.unwrap();
+    eventually(SOON, "Rollouts are reviewed again", async || {
+        let mut second = scene.rollout_manifest(&walk_steps());
+        second["metadata"]["name"] = json!("second");
+        let second = serde_json::from_value(second).unwrap();
+        let params = kube::api::PostParams {
+            dry_run: true,
+            ..kube::api::PostParams::default()
+        };
+        match scene.rollouts(&scene.developer).create(&params, &second).await {
+            Err(kube::Error::Api(status)) if status.code == 422 => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+}
