@@ -184,7 +184,7 @@ impl Registrar {
     fn publish(&self, kinds: Vec<GroupKind>) {
         let before = self.context.registered.send_replace(kinds.clone());
         for kind in kinds.iter().filter(|kind| !before.contains(kind)) {
-            self.context.look_at(self.context.world.outdate(kind));
+            self.context.look_at(self.context.world.retry(kind));
         }
     }
 

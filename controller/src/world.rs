@@ -8,6 +8,7 @@ mod pods;
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::lens::FieldError;
@@ -81,6 +82,10 @@ pub(crate) struct Snapshot {
     pub(crate) strays: Vec<(Workload, &'static dyn Adapter, Arc<View>)>,
     pub(crate) rival: Option<String>,
 }
+
+/// How long the API server goes on serving the watches that began before a change of a schema. They show objects by the old
+/// schema, so an operator may not see a partition that is stored: a second, after which it ends them; and a margin.
+const SCHEMA_SETTLES: Duration = Duration::from_secs(2);
 
 /// The workload that a Rollout names.
 pub(crate) fn target_of(rollout: &Rollout) -> Workload {
@@ -232,12 +237,31 @@ impl World {
         inner.kinds.remove(kind);
     }
 
-    /// The kind's definition changed: what was proven has to be proven again.
+    /// The kind's schema changed: what was proven has to be proven again, once the change is in force everywhere.
     pub(crate) fn outdate(&self, kind: &GroupKind) -> Vec<Key> {
         let mut inner = self.lock();
         let keys = inner.concerned_by_kind(kind);
+        inner.changed.insert(kind.clone(), Instant::now());
         for key in &keys {
-            if let Some((_, proof)) = inner.proofs.get_mut(key) {
+            if let Some(uid) = inner.target_view(key).map(|view| view.uid.clone()) {
+                inner.proofs.insert(key.clone(), (uid, Proof::Outdated));
+            }
+        }
+        keys
+    }
+
+    /// How long until a change of the kind's schema is in force everywhere; zero if it is.
+    pub(crate) fn settles_in(&self, kind: &GroupKind) -> Duration {
+        let changed = self.lock().changed.get(kind).copied();
+        changed.map_or(Duration::ZERO, |at| SCHEMA_SETTLES.saturating_sub(at.elapsed()))
+    }
+
+    /// The kind is registered now: what could not be guarded before is tried again.
+    pub(crate) fn retry(&self, kind: &GroupKind) -> Vec<Key> {
+        let mut inner = self.lock();
+        let keys = inner.concerned_by_kind(kind);
+        for key in &keys {
+            if let Some((_, proof @ Proof::Refused { .. })) = inner.proofs.get_mut(key) {
                 *proof = Proof::Outdated;
             }
         }

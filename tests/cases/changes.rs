@@ -27,10 +27,10 @@ impl Changes {
         watch.spawn({
             let (api, count) = (api.clone(), count.clone());
             async move {
-                let failure = follow(api, from, |_, _| {
+                let note = |_: &DynamicObject, _| {
                     count.fetch_add(1, Ordering::Relaxed);
-                })
-                .await;
+                };
+                let failure = follow(api, from, note).await;
                 panic!("the watch has a gap: {failure}");
             }
         });

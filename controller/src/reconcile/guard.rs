@@ -69,6 +69,10 @@ pub(super) async fn guard(context: &Context, key: &Key, snapshot: &Snapshot) -> 
     let Some(workload) = &snapshot.workload else {
         return Ok(());
     };
+    let settles = context.world.settles_in(&workload.kind);
+    if !settles.is_zero() {
+        return Err(Error::Later(settles));
+    }
     let proof = match prove(context, key, snapshot, workload).await {
         Ok(()) => Proof::Proven,
         Err(Stop::Failed(error)) => return Err(error),

@@ -10,7 +10,7 @@ mod status;
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use kruise_rollout::api::v1beta1::Rollout;
@@ -78,6 +78,9 @@ pub(crate) enum Error {
     /// Anything else that the API server or the way to it says.
     #[error("API server")]
     Api(#[source] Box<kube::Error>),
+    /// Not yet: again after so long.
+    #[error("not before {0:?}")]
+    Later(Duration),
     /// The kind is not known any more.
     #[error("the kind is not watched any more")]
     NoKind,
@@ -125,6 +128,7 @@ async fn reconcile(context: &Arc<Context>, key: &Key) -> Turn {
             };
             (outcome, turn(decision.wake, now))
         }
+        Err(Error::Later(pause)) => ("waits", Turn::After(pause)),
         Err(error @ (Error::Raced(_) | Error::Gone(_) | Error::NoKind)) => {
             tracing::debug!(rollout = %key, error = %chain(&error), "Looks again.");
             ("raced", Turn::Failed)

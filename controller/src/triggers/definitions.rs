@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,39 +19,36 @@ use crate::telemetry::chain;
 pub(crate) async fn follow(context: Arc<Context>, stop: CancellationToken) -> Result<(), Infallible> {
     let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(context.client.clone());
     let mut events = pin!(watcher(api, watch_config()).default_backoff());
-    let mut first = true;
+    // The specs that were seen last: their generations, by name.
+    let mut specs: HashMap<String, Option<i64>> = HashMap::new();
     while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {
         match event {
-            Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => {}
-            Ok(watcher::Event::InitDone) => {
-                // After a gap anything may have changed.
-                if !std::mem::take(&mut first) {
-                    changed(&context, None);
+            Ok(watcher::Event::Init | watcher::Event::InitDone) => {}
+            Ok(watcher::Event::InitApply(definition) | watcher::Event::Apply(definition)) => {
+                let (name, generation) = (definition.name_any(), definition.metadata.generation);
+                let before = specs.insert(name.clone(), generation);
+                if before.is_some_and(|before| before != generation) {
+                    changed(&context, &name);
                 }
+                context.definitions.send_modify(|count| *count += 1);
             }
-            Ok(watcher::Event::Apply(definition) | watcher::Event::Delete(definition)) => {
-                changed(&context, Some(&definition.name_any()));
+            Ok(watcher::Event::Delete(definition)) => {
+                specs.remove(&definition.name_any());
+                context.definitions.send_modify(|count| *count += 1);
             }
             Err(error) => {
-                tracing::warn!(
-                    error = %chain(&error),
-                    "Definitions cannot be watched."
-                );
+                tracing::warn!(error = %chain(&error), "Definitions cannot be watched.");
             }
         }
     }
     Ok(())
 }
 
-/// A definition is named `<plural>.<group>`.
-fn changed(context: &Context, name: Option<&str>) {
-    context.definitions.send_modify(|count| *count += 1);
+/// The schema of a kind changed. A definition is named `<plural>.<group>`.
+fn changed(context: &Context, name: &str) {
     for kind in context.world.wanted_kinds() {
         let resource = context.world.resource(&kind);
-        let concerned = resource.is_none_or(|resource| {
-            name.is_none_or(|name| name == format!("{}.{}", resource.plural, resource.group))
-        });
-        if concerned {
+        if resource.is_some_and(|resource| name == format!("{}.{}", resource.plural, resource.group)) {
             context.look_at(context.world.outdate(&kind));
         }
     }

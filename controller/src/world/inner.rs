@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Instant;
 
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::rollout::{Proof, Workload};
@@ -39,6 +40,8 @@ pub(super) struct Inner {
     pub(super) held: BTreeSet<Place>,
     pub(super) by_uid: HashMap<String, Place>,
     pub(super) proofs: HashMap<Key, (String, Proof)>,
+    /// When the schema of a kind changed.
+    pub(super) changed: HashMap<GroupKind, Instant>,
     pub(super) pods: Pods,
 }
 
@@ -70,6 +73,15 @@ impl Inner {
             .get(&name)?
             .as_ref()
             .ok()
+    }
+
+    /// The workload that a Rollout names, if it is there and can be read.
+    pub(super) fn target_view(&self, key: &Key) -> Option<&Arc<View>> {
+        let workload = target_of(self.rollouts.get(key)?);
+        self.view(&Place {
+            namespace: key.namespace.clone(),
+            workload,
+        })
     }
 
     /// Rollouts that name a workload, and the one whose mark it carries.
