@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::apps::v1::Deployment;
 use kruise_rollout::names;
-use kube::api::Api;
+use kube::api::{Api, ApiResource, DynamicObject};
+use kube::core::GroupVersionKind;
+use serde_json::Value;
 use support::process::scratch;
 use support::{ControlPlane, Identity, Installation};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -80,6 +82,15 @@ impl<'a> Stage<'a> {
             .into_iter()
             .chain(std::env::split_paths(&inherited));
         std::env::join_paths(all).unwrap_or(inherited)
+    }
+
+    /// The workload as it is now.
+    pub(crate) async fn app(&self) -> anyhow::Result<Value> {
+        let client = self.control_plane.client(Identity::Developer).await?;
+        let gvk = GroupVersionKind::gvk("example.io", "v1", "MyStatefulApp");
+        let resource = ApiResource::from_gvk_with_plural(&gvk, "mystatefulapps");
+        let apps: Api<DynamicObject> = Api::namespaced_with(client, &self.namespace, &resource);
+        Ok(serde_json::to_value(apps.get("my-app").await?)?)
     }
 
     /// Runs a command line, tells it and its output, and gives the output.

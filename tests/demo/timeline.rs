@@ -1,5 +1,6 @@
 //! What the watches of one namespace have shown, with the local time at which each event arrived.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -227,4 +228,123 @@ pub(crate) fn is_at(rollout: &Value, step: i64, state: &str) -> bool {
     rollout["status"]["phase"] == "Progressing"
         && canary["currentStepIndex"] == step
         && canary["currentStepState"] == state
+}
+
+/// The name of an object.
+pub(crate) fn name(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The time between two instants; zero if they came the other way round, as events of two watches may.
+pub(crate) fn since(from: Instant, to: Instant) -> Duration {
+    to.saturating_duration_since(from)
+}
+
+/// When so many pods with an image had become ready for the first time.
+pub(crate) fn last_ready(seen: &[Seen], image: &str, count: usize) -> Option<Instant> {
+    let mut first = BTreeMap::new();
+    let ready = seen
+        .iter()
+        .filter(|seen| !seen.gone && pod_image(&seen.object) == image && is_ready(&seen.object));
+    for seen in ready {
+        first.entry(name(&seen.object)).or_insert(seen.at);
+    }
+    let mut times: Vec<_> = first.into_values().collect();
+    times.sort();
+    count.checked_sub(1).and_then(|index| times.get(index).copied())
+}
+
+/// The objects that exist, by name.
+pub(crate) fn present(seen: &[Seen]) -> BTreeMap<String, Value> {
+    let mut present = BTreeMap::new();
+    for seen in seen {
+        if seen.gone {
+            present.remove(&name(&seen.object));
+        } else {
+            present.insert(name(&seen.object), seen.object.clone());
+        }
+    }
+    present
+}
+
+/// The partitions that followed each other.
+pub(crate) fn partitions(seen: &[Seen]) -> Vec<i64> {
+    let mut all: Vec<_> = seen.iter().filter_map(|seen| partition(&seen.object)).collect();
+    all.dedup();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(name: &str, image: &str, ready: bool) -> Value {
+        let status = if ready { "True" } else { "False" };
+        json!({"metadata": {"name": name}, "spec": {"containers": [{"image": image}]},
+            "status": {"conditions": [{"type": "Ready", "status": status}]}})
+    }
+
+    fn seen(objects: impl IntoIterator<Item = (Value, bool)>) -> Vec<Seen> {
+        let start = Instant::now();
+        let number = |(index, (object, gone))| Seen {
+            at: start + Duration::from_secs(index),
+            object,
+            gone,
+        };
+        (0..).zip(objects).map(number).collect()
+    }
+
+    #[test]
+    fn a_batch_is_ready_with_its_last_pod() {
+        let seen = seen([
+            (pod("a-4", "v1", true), false),
+            (pod("a-4", "v1", true), true),
+            (pod("a-4", "v2", false), false),
+            (pod("a-4", "v2", true), false),
+            (pod("a-4", "v2", true), false),
+            (pod("a-3", "v2", true), false),
+        ]);
+        assert_eq!(last_ready(&seen, "v2", 1), Some(seen[3].at));
+        assert_eq!(last_ready(&seen, "v2", 2), Some(seen[5].at));
+        assert_eq!(last_ready(&seen, "v2", 3), None);
+        assert_eq!(last_ready(&seen, "v1", 1), Some(seen[0].at));
+    }
+
+    #[test]
+    fn a_deleted_pod_is_not_present() {
+        let seen = seen([
+            (pod("a-4", "v1", true), false),
+            (pod("a-3", "v1", true), false),
+            (pod("a-4", "v1", true), true),
+        ]);
+        assert_eq!(present(&seen).into_keys().collect::<Vec<_>>(), ["a-3"]);
+    }
+
+    #[test]
+    fn partitions_are_told_once() {
+        let app = |partition: i64| {
+            let strategy = json!({"rollingUpdate": {"partition": partition}});
+            (json!({"spec": {"updateStrategy": strategy}}), false)
+        };
+        let seen = seen([app(0), app(32_767), app(32_767), (json!({}), false), app(4)]);
+        assert_eq!(partitions(&seen), [0, 32_767, 4]);
+    }
+
+    #[tokio::test]
+    async fn waiting_begins_at_an_instant() {
+        let record = Record::new();
+        for seen in seen([
+            (pod("a-4", "v1", true), false),
+            (pod("a-3", "v1", true), true),
+            (pod("a-2", "v1", true), false),
+        ]) {
+            record.push(seen);
+        }
+        let second = record.since(Instant::now() - Duration::from_secs(60))[1].at;
+        let found = record.wait(second, "any", |_| true).await.unwrap();
+        // What is deleted satisfies nothing.
+        assert_eq!(name(&found.object), "a-2");
+    }
 }

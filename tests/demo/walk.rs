@@ -1,7 +1,7 @@
 //! The walk: what a user does, what is seen, and what is expected.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::collections::BTreeSet;
+use std::time::Instant;
 
 use kruise_rollout::names;
 use serde_json::{Value, json};
@@ -11,7 +11,10 @@ use crate::approval;
 use crate::latency::{Latencies, Reaction};
 use crate::stage::Stage;
 use crate::story::Story;
-use crate::timeline::{Seen, Timeline, condition, is_at, is_ready, partition, pod_image, template_image};
+use crate::timeline::{
+    Seen, Timeline, condition, is_at, is_ready, last_ready, name, partition, partitions, pod_image, present,
+    since, template_image,
+};
 
 /// The seconds that step 2 pauses, as `my-app-rollout.yaml` says.
 const PAUSE: f64 = 5.0;
@@ -169,7 +172,7 @@ impl Walk<'_> {
             "{pods} {} on {version}, not one more",
             if pods == 1 { "pod" } else { "pods" }
         );
-        let ever = self.pods_ever(start, self.image(version));
+        let ever = self.pods_ever(start, None, self.image(version));
         self.story.check(&what, &ever.len(), &pods);
         self.story.seen(
             &format!("step {step}: StepPaused"),
@@ -192,10 +195,11 @@ impl Walk<'_> {
             .await
     }
 
-    /// The names of the pods that were ever seen with an image.
-    fn pods_ever(&self, start: Instant, image: &str) -> BTreeSet<String> {
+    /// The names of the pods that were seen with an image until now, or until an instant.
+    fn pods_ever(&self, start: Instant, end: Option<Instant>, image: &str) -> BTreeSet<String> {
         let seen = self.timeline.pods.since(start);
-        let with_image = seen.iter().filter(|seen| pod_image(&seen.object) == image);
+        let in_time = seen.iter().filter(|seen| end.is_none_or(|end| seen.at < end));
+        let with_image = in_time.filter(|seen| pod_image(&seen.object) == image);
         with_image.map(|seen| name(&seen.object)).collect()
     }
 
@@ -210,20 +214,10 @@ impl Walk<'_> {
         self.write_app("v2")?;
         let line = format!("kubectl apply -n {} -f my-app.yaml", self.stage.namespace);
         self.run(Identity::Developer, &line).await?;
-        let app = self.app(Identity::Developer).await?;
+        let app = self.stage.app().await?;
         self.story
             .check("nothing is released: partition 4", &partition(&app), &Some(4));
         Ok(())
-    }
-
-    /// The workload as it is now.
-    async fn app(&mut self, who: Identity) -> anyhow::Result<Value> {
-        let client = self.stage.control_plane.client(who).await?;
-        let gvk = kube::core::GroupVersionKind::gvk("example.io", "v1", "MyStatefulApp");
-        let resource = kube::api::ApiResource::from_gvk_with_plural(&gvk, "mystatefulapps");
-        let apps: kube::api::Api<kube::api::DynamicObject> =
-            kube::api::Api::namespaced_with(client, &self.stage.namespace, &resource);
-        Ok(serde_json::to_value(apps.get("my-app").await?)?)
     }
 
     /// Approves step 1, after asking; when the approval was seen.
@@ -272,14 +266,7 @@ impl Walk<'_> {
         let opened = apps
             .wait(approved.at, "partition 0", |app| partition(app) == Some(0))
             .await?;
-        let pods: BTreeSet<_> = self
-            .timeline
-            .pods
-            .since(released)
-            .iter()
-            .filter(|seen| seen.at < opened.at && pod_image(&seen.object) == self.image("v2"))
-            .map(|seen| name(&seen.object))
-            .collect();
+        let pods = self.pods_ever(released, Some(opened.at), self.image("v2"));
         let ready = self.pods_ready(released, "v2", 3).await?;
         self.story.check("3 pods on v2, not one more", &pods.len(), &3);
         self.took(Reaction::Pause, "v2 step 2", ready, paused.at);
@@ -333,10 +320,10 @@ impl Walk<'_> {
     async fn reapply_at_the_end(&mut self) -> anyhow::Result<()> {
         self.story.chapter("The same manifest again, after the release");
         self.timeline.apps.quiet().await?;
-        let before = self.app(Identity::Developer).await?;
+        let before = self.stage.app().await?;
         let line = format!("kubectl apply -n {} -f my-app.yaml", self.stage.namespace);
         self.run(Identity::Developer, &line).await?;
-        let after = self.app(Identity::Developer).await?;
+        let after = self.stage.app().await?;
         self.story.check(
             "nothing changes: same resourceVersion",
             &after["metadata"]["resourceVersion"],
@@ -438,46 +425,4 @@ impl Walk<'_> {
         let found = (found["status"].as_str(), reason.and(found["reason"].as_str()));
         self.story.check(&text, &found, &(Some(status), reason));
     }
-}
-
-fn name(object: &Value) -> String {
-    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
-}
-
-fn since(from: Instant, to: Instant) -> Duration {
-    to.saturating_duration_since(from)
-}
-
-/// When so many pods with an image had become ready for the first time.
-fn last_ready(seen: &[Seen], image: &str, count: usize) -> Option<Instant> {
-    let mut first = BTreeMap::new();
-    let ready = seen
-        .iter()
-        .filter(|seen| !seen.gone && pod_image(&seen.object) == image && is_ready(&seen.object));
-    for seen in ready {
-        first.entry(name(&seen.object)).or_insert(seen.at);
-    }
-    let mut times: Vec<_> = first.into_values().collect();
-    times.sort();
-    count.checked_sub(1).and_then(|index| times.get(index).copied())
-}
-
-/// The objects that exist, by name.
-fn present(seen: &[Seen]) -> BTreeMap<String, Value> {
-    let mut present = BTreeMap::new();
-    for seen in seen {
-        if seen.gone {
-            present.remove(&name(&seen.object));
-        } else {
-            present.insert(name(&seen.object), seen.object.clone());
-        }
-    }
-    present
-}
-
-/// The partitions that followed each other.
-fn partitions(seen: &[Seen]) -> Vec<i64> {
-    let mut all: Vec<_> = seen.iter().filter_map(|seen| partition(&seen.object)).collect();
-    all.dedup();
-    all
 }
