@@ -1,6 +1,7 @@
 //! The table of the hold: what becomes of a write to a workload. One table binds the pure function and the API server with the
 //! webhook in front of it.
 
+mod mid_release;
 mod state;
 mod table;
 
