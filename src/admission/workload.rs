@@ -72,6 +72,7 @@ pub fn review(adapter: &dyn Adapter, write: Write<'_>) -> Verdict {
         (Some(guard), _) => Guarded {
             text: old_annotations[names::GUARDED_BY].clone(),
             rollout: guard.rollout.clone(),
+            stable: guard.stable.clone(),
             hold: before.hold.as_ref(),
         },
         (None, Some(rollout)) if changed => {
@@ -79,6 +80,7 @@ pub fn review(adapter: &dyn Adapter, write: Write<'_>) -> Verdict {
             Guarded {
                 text: json!(Guard::text(uid, rollout, &stable)),
                 rollout: rollout.to_owned(),
+                stable: Some(stable),
                 hold: None,
             }
         }
@@ -91,9 +93,11 @@ pub fn review(adapter: &dyn Adapter, write: Write<'_>) -> Verdict {
     }
 }
 
+/// Who governs the workload, by the old object's mark.
 struct Guarded<'a> {
     text: Value,
     rollout: String,
+    stable: Option<TemplateId>,
     hold: Option<&'a Hold>,
 }
 
@@ -131,7 +135,7 @@ fn keep(adapter: &dyn Adapter, write: &Write<'_>, guard: &Guarded<'_>, changed: 
         return Verdict::unchanged();
     }
     let outcome = if changed { Outcome::Held } else { Outcome::Clamped };
-    let warning = Some(warning(write, &guard.rollout, changed, floor));
+    let warning = Some(warning(write, guard, changed, floor));
     Verdict {
         outcome,
         patch: patch.build(),
@@ -204,15 +208,20 @@ fn restore_guard(write: &Write<'_>, guard: &Guarded<'_>) -> Verdict {
     }
 }
 
-fn warning(write: &Write<'_>, rollout: &str, changed: bool, floor: i64) -> String {
+fn warning(write: &Write<'_>, guard: &Guarded<'_>, changed: bool, floor: i64) -> String {
+    let rollout = &guard.rollout;
     let namespace = write.new["metadata"]["namespace"].as_str().unwrap_or("default");
     let see = format!("see: kubectl kruise rollout status {rollout} -n {namespace}");
-    if changed {
-        format!("the new template is held by Rollout {rollout}; {see}")
-    } else {
-        format!(
+    if !changed {
+        return format!(
             "a release is in progress: the partition stays at {floor} or above until Rollout {rollout} grants more; {see}"
-        )
+        );
+    }
+    let back = guard.hold.is_some() && guard.stable == Some(TemplateId::of(&write.new["spec"]["template"]));
+    if back {
+        format!("the template is the stable one again: Rollout {rollout} rolls back, without steps; {see}")
+    } else {
+        format!("the new template is held by Rollout {rollout}; {see}")
     }
 }
 

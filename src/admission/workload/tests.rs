@@ -207,3 +207,20 @@ fn the_controller_passes_unless_it_changes_the_template() {
     new["spec"]["template"] = json!({"v": 2});
     assert_eq!(ours(&new), Outcome::Held);
 }
+
+#[test]
+fn the_writer_is_told_whether_a_template_is_held_or_leads_back() {
+    let stable = TemplateId::of(&json!({"v": 1}));
+    let old = json!({"metadata": {"uid": "u", "annotations": {
+            names::GUARDED_BY: Guard::text("u", "ro", &stable), names::IN_PROGRESSING: "{}"}},
+        "spec": {"template": {"v": 2}}});
+    let told = |version: u32| {
+        let mut new = old.clone();
+        new["spec"]["template"] = json!({"v": version});
+        judged(&old, &new, None).1.warning.unwrap()
+    };
+    assert!(
+        told(3).starts_with("the new template is held by Rollout ro; see: kubectl kruise rollout status ro")
+    );
+    assert!(told(1).starts_with("the template is the stable one again: Rollout ro rolls back"));
+}

@@ -45,6 +45,8 @@ pub enum Told {
     Nothing,
     /// The new template is held.
     Held,
+    /// The template is the stable one again.
+    Back,
     /// The partition stays where it is.
     InProgress,
     /// The marks stay as they are.
@@ -89,6 +91,14 @@ pub fn becomes(name: &'static str, old: State, new: State, expected: State, told
 pub fn held(name: &'static str, old: State, new: State, original: &str) -> Row {
     let expected = at_hold(new.clone(), original);
     becomes(name, old, new, expected, Told::Held)
+}
+
+/// The same with the stable template, in mid-release.
+pub fn back(name: &'static str, old: State, new: State, original: &str) -> Row {
+    Row {
+        told: Told::Back,
+        ..held(name, old, new, original)
+    }
 }
 
 fn at_hold(state: State, original: &str) -> State {
@@ -237,14 +247,14 @@ fn new_templates() -> Vec<Row> {
             at("v3").partition(1),
             "1",
         ),
-        held(
+        back(
             "back to the stable version",
             step_1(),
             at("v1").partition(4).held("4", "0"),
             "0",
         ),
-        held("back by the stable manifest", stored("2"), manifest("v1"), "0"),
-        held(
+        back("back by the stable manifest", stored("2"), manifest("v1"), "0"),
+        back(
             "by the stable manifest without a strategy",
             step_1(),
             at("v1").strategy(json!({"type": "RollingUpdate"})),
