@@ -21,8 +21,8 @@ pub(super) struct Updated {
 /// Counts pods on the update revision; `None` while that cannot be known, because the operator has not seen the present
 /// generation or the pods are not watched yet.
 ///
-/// Pods that carry the revision are counted one by one. Where none does, or the operator names no revision, its own counters are
-/// believed: `updatedReplicas`, and readiness only when every pod is ready.
+/// Pods that carry the revision are counted one by one. Where none does, or none is found, or the operator names no revision, its
+/// own counters are believed: `updatedReplicas`, and readiness only when every pod is ready.
 pub(super) fn updated(view: &View, children: Children<'_>) -> Option<Updated> {
     let Children::Pods(pods) = children else {
         return None;
@@ -37,7 +37,7 @@ pub(super) fn updated(view: &View, children: Children<'_>) -> Option<Updated> {
     let settled = !pods.iter().any(|pod| pod.terminating);
     let other = |pod: &PodView| pod.revision.is_some() && !pod.terminating && !pod.finished;
     match &reported.update_revision {
-        Some(revision) if speaks_by_labels(pods) || view.replicas == 0 => Some(Updated {
+        Some(revision) if believes(view, pods).is_none() => Some(Updated {
             pods: count(&|pod| pod.runs(revision)),
             ready: count(&|pod| pod.runs(revision) && pod.ready),
             alone: pods.iter().all(|pod| pod.runs(revision) || !other(pod)),
@@ -58,9 +58,19 @@ pub(super) fn updated(view: &View, children: Children<'_>) -> Option<Updated> {
     }
 }
 
-/// Whether pods are judged by their labels: some pod carries a revision.
-pub(super) fn speaks_by_labels(pods: &[PodView]) -> bool {
-    pods.is_empty() || pods.iter().any(|pod| pod.revision.is_some())
+/// Why the operator's counters are believed instead of pods; `None` when pods are counted one by one.
+pub(super) fn believes(view: &View, pods: &[PodView]) -> Option<&'static str> {
+    if view.replicas == 0 {
+        None
+    } else if pods.is_empty() && view.reported.replicas.is_some_and(|replicas| replicas > 0) {
+        Some("no pod is owned by the workload, directly or through one StatefulSet or ReplicaSet")
+    } else if !pods.is_empty() && pods.iter().all(|pod| pod.revision.is_none()) {
+        Some("the operator sets no revision label on pods")
+    } else if view.reported.update_revision.is_none() {
+        Some("the operator reports no status.updateRevision")
+    } else {
+        None
+    }
 }
 
 /// Whether every pod is on the wanted revision, so that a partition above 0 may come back without holding anything back. The
@@ -116,4 +126,63 @@ pub(super) fn free(
 pub(super) fn complete_when_open(view: &View, children: Children<'_>) -> bool {
     let open = view.partition_in_force() == 0 && view.hold().is_some_and(|hold| hold.granted == 0);
     open && complete(view, children)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::workload::{GroupKind, adapter_for};
+
+    fn view(status: Value) -> View {
+        let kind = GroupKind {
+            group: "example.io".to_owned(),
+            kind: "MyStatefulApp".to_owned(),
+        };
+        let object =
+            json!({"metadata": {"uid": "u", "generation": 2}, "spec": {"replicas": 2}, "status": status});
+        adapter_for(&kind).unwrap().view(&object).unwrap()
+    }
+
+    fn pod(revision: Value) -> PodView {
+        PodView::read(&json!({
+            "metadata": {"name": "a-1", "labels": {"controller-revision-hash": revision}},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        }))
+    }
+
+    #[test]
+    fn counters_are_believed_where_pods_say_nothing() {
+        let reported = json!({"observedGeneration": 2, "replicas": 2, "readyReplicas": 2, "updatedReplicas": 1,
+            "updateRevision": "a-v2"});
+        let mut silent = reported.clone();
+        silent["updateRevision"] = Value::Null;
+        let labelled = [pod(json!("a-v2")), pod(json!("a-v2"))];
+        for (status, pods, count, because) in [
+            (&reported, &labelled[..], 2, None),
+            (&reported, &[pod(Value::Null)][..], 1, Some("label")),
+            (&reported, &[][..], 1, Some("owned")),
+            (&silent, &labelled[..], 1, Some("updateRevision")),
+        ] {
+            let view = view(status.clone());
+            let why = believes(&view, pods);
+            assert_eq!(why.is_some(), because.is_some(), "{because:?}");
+            assert!(
+                why.unwrap_or_default().contains(because.unwrap_or_default()),
+                "{why:?}"
+            );
+            let counted = updated(&view, Children::Pods(pods)).unwrap();
+            assert_eq!((counted.pods, counted.ready), (count, count), "{because:?}");
+        }
+    }
+
+    #[test]
+    fn a_workload_without_pods_is_no_riddle() {
+        let view = view(
+            json!({"observedGeneration": 2, "replicas": 0, "updatedReplicas": 0, "updateRevision": "a-v2"}),
+        );
+        assert_eq!(believes(&view, &[]), None);
+        assert_eq!(updated(&view, Children::Unknown), None);
+    }
 }

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-use super::back::{Updated, complete_when_open, speaks_by_labels, updated};
+use super::back::{Updated, believes, complete_when_open, updated};
 use super::grant::{Memory, partition};
 use super::observed::Children;
 use super::release::{Release, begin, end, from_rest, record_revision, underway};
@@ -244,12 +244,13 @@ fn message(release: &Release<'_>, step: usize, waits: &Waits) -> String {
     let head = format!("step {step} of {}", release.plan.len());
     match waits {
         Waits::Pods => {
-            let counters = match p.children {
-                Children::Pods(pods) if !speaks_by_labels(pods) => {
-                    "; the operator sets no revision label on pods, so status.updatedReplicas is believed"
-                }
-                _ => "",
+            let believed = match p.children {
+                Children::Pods(pods) => believes(p.view, pods),
+                Children::Unknown => None,
             };
+            let counters = believed
+                .map(|why| format!("; {why}, so status.updatedReplicas is believed"))
+                .unwrap_or_default();
             format!(
                 "{head}: updating to {exposure} of {} pods{counters}",
                 p.view.replicas
