@@ -16,6 +16,7 @@ mod hold;
 mod kinds;
 mod order;
 mod owners;
+mod plugin;
 mod restart;
 mod rollback;
 mod scene;
