@@ -142,6 +142,18 @@ impl<'a> Scene<'a> {
             .await
     }
 
+    /// The same, where the API server may have to refuse because no controller answers.
+    pub async fn try_version(&self, version: &str) -> Result<Value, String> {
+        let image = format!("my-registry/my-app:{version}");
+        let patch =
+            json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": image}]}}}});
+        let object = self
+            .apps(&self.developer)
+            .patch(APP, &PatchParams::default(), &Patch::Merge(patch))
+            .await;
+        serde_json::to_value(object.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
+    }
+
     /// A merge patch of the app by the developer; the object as the server answers it.
     pub async fn patch_app(&self, patch: Value) -> Value {
         let params = PatchParams {

@@ -174,7 +174,29 @@ impl<'a> Installation<'a> {
     /// # Errors
     /// It cannot be started.
     pub async fn start_controller(&mut self) -> Result<(), Error> {
-        let Ports { webhook, admin } = self.ports;
+        let command = self.controller_command(self.ports);
+        self.controller = Some(spawned(&command)?);
+        eventually(READY_WITHIN, "the controller is ready", async || {
+            self.ready().await
+        })
+        .await;
+        Ok(())
+    }
+
+    /// Starts one more controller, which waits for the lease of the other.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn spare_controller(&self) -> Result<Process, Error> {
+        let ports = Ports {
+            webhook: free_port(),
+            admin: free_port(),
+        };
+        spawned(&self.controller_command(ports))
+    }
+
+    fn controller_command(&self, ports: Ports) -> Command {
+        let Ports { webhook, admin } = ports;
         let mut command = Command::new(&self.product.controller);
         command
             .arg("run")
@@ -183,12 +205,7 @@ impl<'a> Installation<'a> {
         command.arg(format!("--webhook-bind=127.0.0.1:{webhook}"));
         command.arg(format!("--webhook-url=https://127.0.0.1:{webhook}"));
         command.arg(format!("--admin-bind=127.0.0.1:{admin}"));
-        self.controller = Some(spawned(&command)?);
-        eventually(READY_WITHIN, "the controller is ready", async || {
-            self.ready().await
-        })
-        .await;
-        Ok(())
+        command
     }
 
     /// Ends the controller at once, as a crash would.

@@ -106,6 +106,14 @@ async fn prove(context: &Context, key: &Key, snapshot: &Snapshot, workload: &Wor
         put_object(context, &place, object);
         return Ok(());
     }
+    if !subject.template.is_object() {
+        return Err(Stop::Refused(Refusal::new(
+            "NoTemplate",
+            format!(
+                "{workload} has no spec.template: there is nothing to roll out. Set it, or refer to another workload"
+            ),
+        )));
+    }
     can_be_held(&api, &subject, workload).await?;
     let marked = match subject.view.guard() {
         Some(guard) if guard.rollout == key.name => object,

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::names;
+use kruise_rollout::rollout::Announcement;
 use kruise_rollout::workload::TemplateId;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PostParams};
 use kube::{Resource as _, ResourceExt as _};
@@ -15,10 +16,13 @@ use serde_json::{Value, json};
 
 use super::Error;
 use crate::context::{Context, patch_params};
+use crate::events::Event;
 use crate::world::{Key, Place, Snapshot};
 
 /// Largest template that is recorded, in bytes of JSON: objects above about 1.5 MiB are refused by etcd.
 const LIMIT: usize = 1024 * 1024;
+/// Longest name of an object.
+const NAME_LIMIT: usize = 253;
 /// Records that are kept for each Rollout.
 const HISTORY: usize = 10;
 
@@ -40,11 +44,17 @@ pub(super) async fn record_target(context: &Context, key: &Key, snapshot: &Snaps
 pub(super) async fn record(context: &Context, rollout: &Rollout, template: &Value) -> Result<(), Error> {
     let size = serde_json::to_vec(template)?.len();
     if size > LIMIT {
-        tracing::warn!(
-            rollout = rollout.name_any(),
-            size,
-            "The template is too large to be recorded; undo will not offer it."
+        let message = format!(
+            "the template has {size} bytes, more than the {LIMIT} that are recorded: undo will not offer it"
         );
+        tracing::warn!(rollout = rollout.name_any(), "{message}");
+        let announcement = Announcement {
+            warning: true,
+            reason: "TemplateNotRecorded",
+            message,
+        };
+        // A full backlog drops the event: it only tells.
+        let _ = context.events.try_send(Event::new(rollout, announcement));
         return Ok(());
     }
     let namespace = rollout.namespace().unwrap_or_default();
@@ -112,12 +122,22 @@ async fn records_of(
     }
 }
 
+/// Name of a record. A Rollout whose own name leaves no room for the template's id is named by its UID.
+fn name(rollout: &Rollout, id: &str) -> String {
+    let name = format!("{}-{id}", rollout.name_any());
+    if name.len() <= NAME_LIMIT {
+        name
+    } else {
+        format!("{}-{id}", rollout.uid().unwrap_or_default())
+    }
+}
+
 fn document(rollout: &Rollout, id: &str, revision: i64, template: &Value) -> Value {
     json!({
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
         "metadata": {
-            "name": format!("{}-{id}", rollout.name_any()),
+            "name": name(rollout, id),
             "namespace": rollout.namespace(),
             "annotations": {names::TEMPLATE_ID: id},
             "ownerReferences": [{
@@ -128,4 +148,20 @@ fn document(rollout: &Rollout, id: &str, revision: i64, template: &Value) -> Val
         "revision": revision,
         "data": {"template": template},
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_of_long_names_have_names_too() {
+        let id = TemplateId::of(&json!({})).to_string();
+        let mut rollout = Rollout::new("short", Default::default());
+        rollout.metadata.uid = Some("e2b3c4d5-0000-4000-8000-000000000000".to_owned());
+        assert_eq!(name(&rollout, &id), format!("short-{id}"));
+        rollout.metadata.name = Some("n".repeat(NAME_LIMIT));
+        assert!(name(&rollout, &id).starts_with("e2b3c4d5-"));
+        assert!(name(&rollout, &id).len() <= NAME_LIMIT);
+    }
 }
