@@ -22,6 +22,7 @@ mod forward;
 mod grant;
 mod observed;
 mod release;
+mod rest;
 mod status;
 
 pub use decide::decide;

@@ -3,9 +3,10 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::back::{complete, complete_when_last_seen, complete_when_open, updated};
-use super::decide::{Present, end_conditions, operator_speaks};
+use super::decide::Present;
 use super::forward::{enter, forward};
 use super::observed::Children;
+use super::rest::{end_conditions, operator_speaks};
 use super::status::{Draft, progressing, settled};
 use super::{Action, EditKind};
 use crate::api::v1beta1::condition::{self, reason};

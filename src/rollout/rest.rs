@@ -1,0 +1,236 @@
+//! A workload at rest: whether it can be held, its mark, and the end of what came before.
+
+use jiff::Timestamp;
+
+use super::decide::Present;
+use super::observed::{Observed, Proof, Workload};
+use super::status::{Draft, guarded_message, holds, label_command, settled, why};
+use super::{Action, EditKind};
+use crate::api::v1beta1::condition::{self, reason};
+use crate::api::v1beta1::{RolloutStatus, phase, step_state};
+use crate::names;
+use crate::plan::Plan;
+use crate::workload::{Freedom, Likeness, TypeLabel, View};
+
+pub(super) fn guarded(draft: &mut Draft<'_>, workload: &Workload) {
+    draft.condition(condition::GUARDED, true, why::PROVEN, &guarded_message(workload));
+}
+
+/// Why the workload as it stands cannot be held, whatever admission does.
+fn unfit(observed: &Observed<'_>, p: &Present<'_>) -> Option<(&'static str, String)> {
+    let command = || label_command(p.workload, observed.namespace, p.adapter.type_label());
+    match (&p.view.label, &p.view.other_strategy) {
+        (TypeLabel::Missing, _) => Some((
+            why::LABEL_MISSING,
+            format!(
+                "{} has no label {}: updates are not held. Set it: {}",
+                p.workload,
+                names::WORKLOAD_TYPE,
+                command()
+            ),
+        )),
+        (TypeLabel::Wrong(value), _) => Some((
+            why::LABEL_WRONG,
+            format!(
+                "{} has the label {}={value}, not {}: updates are not held. Set it: {}",
+                p.workload,
+                names::WORKLOAD_TYPE,
+                p.adapter.type_label(),
+                command()
+            ),
+        )),
+        (TypeLabel::Right, Some(strategy)) => Some((
+            why::STRATEGY,
+            format!(
+                "{} has {}: {strategy}: its updates do not follow the partition. Set it to RollingUpdate",
+                p.workload,
+                p.adapter.strategy_type_path().join(".")
+            ),
+        )),
+        (TypeLabel::Right, None) => None,
+    }
+}
+
+fn not_governed(draft: &mut Draft<'_>, reason: &str, message: &str) {
+    draft.say(phase::DISABLED, message);
+    draft.condition(condition::GUARDED, false, reason, message);
+    draft.stalled(reason, message);
+}
+
+/// Our mark is not on the workload: see whether it can be held, then mark it.
+pub(super) fn unmarked(draft: &mut Draft<'_>, observed: &Observed<'_>, p: &Present<'_>) {
+    if let Some((reason, message)) = unfit(observed, p) {
+        return not_governed(draft, reason, &message);
+    }
+    match p.proof {
+        Proof::Refused {
+            reason,
+            message,
+            retry,
+        } => {
+            not_governed(draft, reason, message);
+            retry_guard(draft, *retry);
+        }
+        Proof::Unknown | Proof::Outdated | Proof::Proven => draft.act(Action::Guard),
+    }
+}
+
+fn retry_guard(draft: &mut Draft<'_>, retry: Timestamp) {
+    if retry > draft.now {
+        draft.wake_at(retry);
+    } else {
+        draft.act(Action::Guard);
+    }
+}
+
+/// Marked and not held.
+pub(super) fn at_rest(draft: &mut Draft<'_>, observed: &Observed<'_>, p: &Present<'_>, plan: &Plan) {
+    if let Some((reason, message)) = unfit(observed, p) {
+        draft.edit(
+            p.workload,
+            EditKind::Release,
+            p.adapter.release(p.view, Freedom::Free),
+        );
+        return not_governed(draft, reason, &message);
+    }
+    let stable = p.view.guard().and_then(|guard| guard.stable.as_ref());
+    match stable.map(|stable| stable.likeness(&p.view.template)) {
+        Some(Likeness::Different) if unfinished(p.view) => {
+            // Admission was not there when the template changed; what has not been updated yet can still be held.
+            draft.edit(p.workload, EditKind::Hold, p.adapter.hold(p.view));
+            return;
+        }
+        Some(Likeness::Exact) => {}
+        // A change that nobody can hold any more, one that is none to the operator, or a mark of another version.
+        _ => draft.edit(
+            p.workload,
+            EditKind::Release,
+            p.adapter.release(p.view, Freedom::Guarded),
+        ),
+    }
+    match p.proof {
+        Proof::Refused {
+            reason,
+            message,
+            retry,
+        } => {
+            // A mark on a workload that cannot be held could make its owner's next update fail.
+            let unmark = p.adapter.release(p.view, Freedom::Free);
+            draft.edit(p.workload, EditKind::Release, unmark);
+            not_governed(draft, reason, message);
+            return retry_guard(draft, *retry);
+        }
+        Proof::Outdated => return draft.act(Action::Guard),
+        Proof::Unknown if !holds(&draft.before().conditions, condition::GUARDED) => {
+            return draft.act(Action::Guard);
+        }
+        Proof::Unknown | Proof::Proven => guarded(draft, p.workload),
+    }
+    healthy(draft, p, plan);
+}
+
+/// Whether pods are left that an ungated change has not reached.
+fn unfinished(view: &View) -> bool {
+    let reported = &view.reported;
+    view.observed() != Some(true) || reported.updated_replicas.unwrap_or(0) < view.replicas
+}
+
+fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
+    let before = draft.before();
+    if before.phase != phase::HEALTHY {
+        // The end of a release that the status has not told of; another template was released elsewhere, or by other hands.
+        let ended = before.phase == phase::PROGRESSING
+            && before
+                .canary_status
+                .as_ref()
+                .is_some_and(|canary| canary.template_id == p.view.template.to_string());
+        let message = if ended {
+            end_message(before)
+        } else {
+            format!("{} is guarded and at rest", p.workload)
+        };
+        draft.say(phase::HEALTHY, message);
+        if ended {
+            // The release was handed back, and we ended before we could say so.
+            draft.act(Action::Disown(p.workload.clone()));
+        }
+        match holds(&draft.status.conditions, condition::PROGRESSING) {
+            true if ended => end_conditions(draft),
+            true => super::status::progressing(draft, reason::COMPLETED),
+            false => {}
+        }
+    }
+    operator_speaks(draft, p);
+    let canary = draft.status.canary_status.get_or_insert_with(Default::default);
+    if canary.current_step_state != step_state::COMPLETED {
+        settled(canary, plan.len());
+    }
+    canary.template_id = p.view.template.to_string();
+    if p.view.observed() == Some(true)
+        && let Some(revision) = &p.view.reported.update_revision
+    {
+        canary.canary_revision.clone_from(revision);
+        canary.stable_revision.clone_from(revision);
+        canary.stable_template_id.clone_from(&canary.template_id);
+        canary.pod_template_hash.clone_from(revision);
+        canary.observed_rollout_id.clone_from(revision);
+    }
+    canary.observed_workload_generation = p.view.generation;
+}
+
+fn end_message(before: &RolloutStatus) -> String {
+    let back = before
+        .canary_status
+        .as_ref()
+        .is_some_and(|canary| canary.rolled_back);
+    if back {
+        "rolled back: every pod runs the stable template".to_owned()
+    } else {
+        "release completed".to_owned()
+    }
+}
+
+/// The conditions at the end of a release.
+pub(super) fn end_conditions(draft: &mut Draft<'_>) {
+    let back = draft
+        .status
+        .canary_status
+        .as_ref()
+        .is_some_and(|canary| canary.rolled_back);
+    let message = draft.status.message.clone();
+    super::status::progressing(draft, reason::COMPLETED);
+    let reason = if back {
+        reason::ROLLED_BACK
+    } else {
+        reason::SUCCESS
+    };
+    draft.condition(condition::SUCCEEDED, !back, reason, &message);
+}
+
+/// An operator that does not say what it has seen would make a release wait in silence: say so.
+pub(super) fn operator_speaks(draft: &mut Draft<'_>, p: &Present<'_>) {
+    const GRACE: jiff::SignedDuration = jiff::SignedDuration::from_secs(3);
+    let reported = &p.view.reported;
+    if reported.observed_generation.is_some() {
+        return draft.drop_condition(condition::STALLED);
+    }
+    let silent = reported.replicas.is_none() && reported.ready_replicas.is_none();
+    match p.view.created.and_then(|created| created.checked_add(GRACE).ok()) {
+        Some(until) if silent && until > draft.now => {
+            draft.wake_at(until);
+            draft.drop_condition(condition::STALLED);
+        }
+        _ if silent => {
+            let message = format!("the operator of {} reports no status: is it running?", p.workload);
+            draft.stalled(why::SILENT, &message);
+        }
+        _ => {
+            let message = format!(
+                "the operator of {} reports no status.observedGeneration, so nobody can tell which template its status \
+                 speaks of: a release would stay at its first step. Its operator must report it",
+                p.workload
+            );
+            draft.stalled(why::NO_OBSERVED_GENERATION, &message);
+        }
+    }
+}
