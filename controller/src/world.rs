@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use kruise_rollout::api::v1beta1::Rollout;
+use kruise_rollout::api::v1beta1::{Rollout, condition};
 use kruise_rollout::lens::FieldError;
 use kruise_rollout::rollout::{Proof, Workload};
 use kruise_rollout::workload::{Adapter, GroupKind, PodView, View, adapter_for};
@@ -180,31 +180,41 @@ impl World {
         self.lock().rollouts.values().cloned().collect()
     }
 
-    /// The Rollout that names a workload and may hold it although it carries no mark yet: it is enabled, not being deleted, and
-    /// its kind has been seen to be held.
+    /// The Rollout that names a workload and may hold it although it carries no mark yet: it is enabled, not being deleted, has
+    /// not found that the workload cannot be held, and another workload of the kind is guarded.
     pub(crate) fn claim(&self, place: &Place) -> Option<String> {
         let inner = self.lock();
         let names = inner.claims.get(place)?;
+        let guarded = |rollout: &Rollout| {
+            let conditions = rollout
+                .status
+                .as_ref()
+                .map_or(&[][..], |status| &status.conditions);
+            condition::get(conditions, condition::GUARDED).map(|guarded| guarded.status == condition::TRUE)
+        };
         let holds = |name: &&String| {
             inner
                 .rollouts
                 .get(&Key::new(&place.namespace, name))
                 .is_some_and(|rollout| {
-                    !rollout.spec.disabled && rollout.metadata.deletion_timestamp.is_none()
+                    !rollout.spec.disabled
+                        && rollout.metadata.deletion_timestamp.is_none()
+                        && guarded(rollout) != Some(false)
                 })
         };
-        let proven = inner.proofs.iter().any(|(key, (_, proof))| {
-            *proof == Proof::Proven
-                && inner
-                    .rollouts
-                    .get(key)
-                    .is_some_and(|rollout| target_of(rollout).kind == place.workload.kind)
-        });
-        if proven {
-            names.iter().find(holds).cloned()
-        } else {
-            None
-        }
+        let name = names.iter().find(holds)?;
+        let of_kind = |rollout: &Rollout| {
+            let reference = &rollout.spec.workload_ref;
+            reference.kind == place.workload.kind.kind
+                && reference
+                    .group_version()
+                    .is_some_and(|(group, _)| group == place.workload.kind.group)
+        };
+        let proven = inner
+            .rollouts
+            .values()
+            .any(|rollout| of_kind(rollout) && guarded(rollout) == Some(true));
+        proven.then(|| name.clone())
     }
 
     /// The state of a kind's watch changed.
