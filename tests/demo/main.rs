@@ -217,8 +217,9 @@ fn usage(stage: &Stage<'_>) -> String {
          \u{20} kubectl get rollouts,mystatefulapps,pods -n {namespace}\n\
          \u{20} kubectl patch mystatefulapp my-app -n {namespace} --type=merge \\\n\
          \u{20}   -p '{{\"spec\":{{\"template\":{{\"spec\":{{\"containers\":[{{\"name\":\"app\",\"image\":\"my-registry/my-app:v4\"}}]}}}}}}}}'\n\
-         \u{20} kubectl kruise rollout status rollout/my-app-rollout -n {namespace}\n\
-         \u{20} kubectl kruise rollout approve rollout/my-app-rollout -n {namespace}",
+         \u{20} kubectl kruise rollout status rollout/my-app-rollout -n {namespace} --exit-on-pause\n\
+         \u{20} kubectl kruise rollout approve rollout/my-app-rollout -n {namespace}\n\
+         \u{20} kubectl kruise rollout status rollout/my-app-rollout -n {namespace}",
         kubeconfig.display(),
         folders.display(),
         stage.folder().display(),
