@@ -80,7 +80,8 @@ fn publish(control_plane: &ControlPlane, folder: Option<&Path>) -> anyhow::Resul
         let Some(folder) = folder else {
             return Ok((identity, source));
         };
-        let target = folder.join(format!("{}.kubeconfig", identity.name()));
+        // Absolute: what is printed is used in another terminal, in another folder.
+        let target = std::path::absolute(folder.join(format!("{}.kubeconfig", identity.name())))?;
         fs::copy(&source, &target).with_context(|| format!("writing {}", target.display()))?;
         Ok((identity, target))
     };
