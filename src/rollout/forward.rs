@@ -152,7 +152,6 @@ impl Steps<'_> {
             finalising_step::RESUME_WORKLOAD.clone_into(&mut canary.finalising_step);
         }
         let message = message(self.release, step, waits);
-        canary.message.clone_from(&message);
         draft.status.canary_status = Some(canary);
         draft.say(phase::PROGRESSING, message);
         let reason = match waits {

@@ -92,6 +92,10 @@ impl<'a> Draft<'a> {
 
     /// Ends the draft: mirrors, the conditions that follow from the phase, events, and whether anything is worth a write.
     pub(super) fn finish(mut self) -> Decision {
+        if let Some(canary) = &mut self.status.canary_status {
+            // Tools read either message; neither may go on asking for an approval when the release has ended.
+            canary.message.clone_from(&self.status.message);
+        }
         let (index, state) = match &self.status.canary_status {
             // An approval that has not been acted on: that it was written over a pause must not be forgotten.
             Some(canary) if canary.current_step_state == step_state::STEP_READY => {

@@ -109,7 +109,6 @@ fn native_stateful_sets() -> Value {
 fn custom_kind_hint() -> Result<String, Error> {
     let rules = json!([
         { "apiGroups": ["example.io"], "resources": ["mystatefulapps"], "verbs": ["get", "list", "watch", "patch"] },
-        { "apiGroups": ["example.io"], "resources": ["mystatefulapps/scale"], "verbs": ["get"] },
     ]);
     let example = cluster_role(
         &format!("{}-mystatefulapps", names::CLUSTER_ROLE),

@@ -141,6 +141,13 @@ fn every_pod_returns_without_steps(
         "{:?}",
         world.events
     );
+    // Neither message asks for anything any more.
+    assert_eq!(world.canary().message, world.status().message);
+    assert!(
+        !world.canary().message.contains("approve"),
+        "{}",
+        world.canary().message
+    );
     // The next release works as the first one did.
     world.set_image("v2");
     world.settle();
