@@ -71,6 +71,12 @@ fn direction(draft: &Draft<'_>, view: &View) -> Direction {
     }
 }
 
+/// Whether the template is the stable one to the last member.
+fn is_stable(view: &View) -> bool {
+    let stable = view.guard().and_then(|guard| guard.stable.as_ref());
+    stable.map(|stable| stable.likeness(&view.template)) == Some(Likeness::Exact)
+}
+
 /// The operator's revision of the stable template, as far as the status knows; else empty. A status that speaks of another stable
 /// template was written before a release ended, or before somebody else governed the workload.
 fn stable_revision<'a>(draft: &Draft<'a>, view: &View) -> &'a str {
@@ -109,9 +115,10 @@ fn back(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
         // that is so if the operator says that no pod has another revision.
         let rested = from_rest(draft) && complete_when_last_seen(p.view);
         if rested || complete(p.view, p.children) {
-            if let Some(canary) = &mut draft.status.canary_status {
-                canary.rolled_back = false;
-            }
+            // Where people have been told of a change, they are told that it was taken back.
+            let told = draft.before().phase == phase::PROGRESSING;
+            let canary = draft.status.canary_status.get_or_insert_with(Default::default);
+            canary.rolled_back = told && is_stable(p.view);
             return end(draft, release, "the template is the stable one again", false);
         }
         if p.view.observed() == Some(false) {

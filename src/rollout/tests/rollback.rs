@@ -248,3 +248,19 @@ fn back_to_what_is_no_longer_stable_is_a_release() {
         ("True".into(), "Success".into())
     );
 }
+
+#[test]
+fn a_change_that_only_the_operator_has_seen_is_rolled_back() {
+    // The operator has seen v2 and not yet v1, so the controller waits for it, and says so.
+    let mut world = released_to(Point::Held, Some(0));
+    world.operate();
+    world.set_image("v1");
+    world.control();
+    assert_eq!(world.status().phase, "Progressing");
+    world.settle();
+    world.assert_done("v1", Some(0));
+    assert_eq!(
+        world.says(condition::SUCCEEDED),
+        ("False".to_owned(), "RolledBack".to_owned())
+    );
+}
