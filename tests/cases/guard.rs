@@ -142,6 +142,20 @@ async fn a_schema_whose_maximum_is_below_the_hold() {
 }
 
 #[tokio::test]
+async fn a_partition_above_the_hold_is_no_obstacle() {
+    let scene = Scene::new(installed().await, "guard-high").await;
+    scene.set(Some(100_000), &walk_steps()).await;
+    let held = scene.set_version("v2").await;
+    assert_eq!(partition(&held), &json!(100_000));
+    scene.wait_state(1, "StepPaused").await;
+    assert_eq!(partition(&scene.app().await), &json!(4));
+    scene.approve().await;
+    scene.wait_phase("Healthy").await;
+    scene.wait_pods("v2", 5).await;
+    assert_eq!(partition(&scene.app().await), &json!(100_000));
+}
+
+#[tokio::test]
 async fn a_schema_that_loses_the_partition_later() {
     let installation = installed().await;
     let kind = OwnKind::new("LosingApp");

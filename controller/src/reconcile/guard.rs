@@ -297,7 +297,8 @@ fn held(subject: &Subject, answer: &Value) -> bool {
         .iter()
         .try_fold(answer, |at, name| at.get(*name));
     answer["spec"]["template"] != subject.template
-        && partition.and_then(Value::as_i64) == Some(names::HOLD_PARTITION)
+        // A partition that is higher already stays where it is.
+        && partition.and_then(Value::as_i64) >= Some(names::HOLD_PARTITION)
         && answer["metadata"]["annotations"]
             .get(names::IN_PROGRESSING)
             .is_some()
