@@ -5,6 +5,7 @@
 mod admin;
 mod app;
 mod args;
+mod backoff;
 mod certs;
 mod context;
 mod events;

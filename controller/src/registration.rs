@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::backoff::WatchBackoff;
 use crate::certs::CertState;
 use crate::context::Context;
 use crate::lease::Leadership;
@@ -318,29 +319,31 @@ fn changes<K: Resource<DynamicType = ()>>(client: &Client) -> impl futures::Stre
     let field = format!("metadata.name={}", names::WEBHOOK_CONFIGURATION);
     let config = watcher::Config::default().fields(&field).timeout(60);
     let mut found = Value::Null;
-    watcher(api, config).default_backoff().filter_map(move |event| {
-        let state = match event {
-            Ok(watcher::Event::Init) => {
-                found = Value::Null;
-                None
-            }
-            Ok(watcher::Event::InitApply(object)) => {
-                found = serde_json::to_value(object).unwrap_or_default();
-                None
-            }
-            Ok(watcher::Event::InitDone) => Some(std::mem::take(&mut found)),
-            Ok(watcher::Event::Apply(object)) => Some(serde_json::to_value(object).unwrap_or_default()),
-            Ok(watcher::Event::Delete(_)) => Some(Value::Null),
-            Err(error) => {
-                tracing::warn!(
-                    error = %chain(&error),
-                    "A webhook configuration cannot be watched."
-                );
-                None
-            }
-        };
-        futures::future::ready(state)
-    })
+    watcher(api, config)
+        .backoff(WatchBackoff::default())
+        .filter_map(move |event| {
+            let state = match event {
+                Ok(watcher::Event::Init) => {
+                    found = Value::Null;
+                    None
+                }
+                Ok(watcher::Event::InitApply(object)) => {
+                    found = serde_json::to_value(object).unwrap_or_default();
+                    None
+                }
+                Ok(watcher::Event::InitDone) => Some(std::mem::take(&mut found)),
+                Ok(watcher::Event::Apply(object)) => Some(serde_json::to_value(object).unwrap_or_default()),
+                Ok(watcher::Event::Delete(_)) => Some(Value::Null),
+                Err(error) => {
+                    tracing::warn!(
+                        error = %chain(&error),
+                        "A webhook configuration cannot be watched."
+                    );
+                    None
+                }
+            };
+            futures::future::ready(state)
+        })
 }
 
 /// Writes a configuration unless it says already what it should.

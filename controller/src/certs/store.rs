@@ -17,6 +17,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use serde_json::json;
 
+use crate::backoff::WatchBackoff;
 use crate::telemetry::chain;
 
 /// How long one request may take.
@@ -140,7 +141,7 @@ impl Store {
             .fields(&format!("metadata.name={}", names::WEBHOOK_SERVICE))
             .timeout(WATCH_SECONDS);
         watcher(self.secrets.clone(), config)
-            .default_backoff()
+            .backoff(WatchBackoff::default())
             .filter_map(async |event| match event {
                 Ok(Event::Apply(_) | Event::Delete(_) | Event::InitDone) => Some(()),
                 Ok(Event::Init | Event::InitApply(_)) => None,

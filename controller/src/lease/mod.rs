@@ -24,6 +24,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::step::{ACTS_FOR, LEASE, RENEW_EVERY, Seen, Step};
+use crate::backoff::WatchBackoff;
 use crate::context::patch_params;
 use crate::metrics::Metrics;
 use crate::telemetry::chain;
@@ -121,7 +122,7 @@ impl Keeper {
     async fn turn(&mut self) -> Infallible {
         let field = format!("metadata.name={}", names::CONTROLLER);
         let config = watcher::Config::default().fields(&field).timeout(60);
-        let mut events = pin!(watcher(self.api.clone(), config).default_backoff());
+        let mut events = pin!(watcher(self.api.clone(), config).backoff(WatchBackoff::default()));
         // Nothing is known before the first list; an unknown lease is not a missing one.
         let mut known = false;
         let mut next_call = Instant::now();

@@ -11,6 +11,7 @@ use kube::{Api, ResourceExt as _};
 use tokio_util::sync::CancellationToken;
 
 use super::watch_config;
+use crate::backoff::WatchBackoff;
 use crate::context::Context;
 use crate::telemetry::chain;
 
@@ -18,7 +19,7 @@ use crate::telemetry::chain;
 /// gained or lost the partition.
 pub(crate) async fn follow(context: Arc<Context>, stop: CancellationToken) -> Result<(), Infallible> {
     let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(context.client.clone());
-    let mut events = pin!(watcher(api, watch_config()).default_backoff());
+    let mut events = pin!(watcher(api, watch_config()).backoff(WatchBackoff::default()));
     // The specs that were seen last: their generations, by name.
     let mut specs: HashMap<String, Option<i64>> = HashMap::new();
     while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {

@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::watch_config;
+use crate::backoff::WatchBackoff;
 use crate::context::Context;
 use crate::telemetry::chain;
 use crate::world::{Place, Watch};
@@ -133,7 +134,7 @@ async fn find(context: &Context, kind: &GroupKind) -> kube::Result<Option<ApiRes
 /// Watches until the stop, or until the server says that there is no such resource.
 async fn watch_kind(context: &Context, kind: &GroupKind, resource: &ApiResource, stop: &CancellationToken) {
     let api: Api<DynamicObject> = Api::all_with(context.client.clone(), resource);
-    let mut events = pin!(watcher(api, watch_config()).default_backoff());
+    let mut events = pin!(watcher(api, watch_config()).backoff(WatchBackoff::default()));
     let mut listed: HashSet<(String, String)> = HashSet::new();
     while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {
         match event {

@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::watch_config;
+use crate::backoff::WatchBackoff;
 use crate::context::Context;
 use crate::telemetry::chain;
 
@@ -55,7 +56,7 @@ pub(crate) async fn follow(context: Arc<Context>, stop: CancellationToken) -> Re
 async fn watch(context: Arc<Context>, namespace: String, stop: CancellationToken) {
     let resource = ApiResource::erase::<Pod>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(context.client.clone(), &namespace, &resource);
-    let mut events = pin!(watcher(api, watch_config()).default_backoff());
+    let mut events = pin!(watcher(api, watch_config()).backoff(WatchBackoff::default()));
     let mut listed: HashSet<String> = HashSet::new();
     let mut owners = Owners::new(context.clone(), namespace.clone());
     while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {

@@ -10,6 +10,7 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use tokio_util::sync::CancellationToken;
 
 use super::watch_config;
+use crate::backoff::WatchBackoff;
 use crate::context::Context;
 use crate::gates::Gate;
 use crate::telemetry::chain;
@@ -22,7 +23,7 @@ pub(crate) async fn follow(
     stop: CancellationToken,
 ) -> Result<(), Infallible> {
     let api: Api<Rollout> = Api::all(context.client.clone());
-    let mut events = pin!(watcher(api, watch_config()).default_backoff());
+    let mut events = pin!(watcher(api, watch_config()).backoff(WatchBackoff::default()));
     let mut listed: HashSet<Key> = HashSet::new();
     while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {
         match event {
