@@ -20,6 +20,7 @@ mod owners;
 mod plugin;
 mod replicas;
 mod restart;
+mod rights;
 mod rollback;
 mod scene;
 mod storm;

@@ -134,7 +134,8 @@ async fn find(context: &Context, kind: &GroupKind) -> kube::Result<Option<ApiRes
 /// Watches until the stop, or until the server says that there is no such resource.
 async fn watch_kind(context: &Context, kind: &GroupKind, resource: &ApiResource, stop: &CancellationToken) {
     let api: Api<DynamicObject> = Api::all_with(context.client.clone(), resource);
-    let mut events = pin!(watcher(api, watch_config()).backoff(WatchBackoff::default()));
+    let begin = || watcher(api.clone(), watch_config()).backoff(WatchBackoff::default());
+    let mut events = pin!(begin());
     let mut listed: HashSet<(String, String)> = HashSet::new();
     while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {
         match event {
@@ -191,6 +192,9 @@ async fn watch_kind(context: &Context, kind: &GroupKind, resource: &ApiResource,
                     if code == Some(403) {
                         let watch = Watch::Refused(refusal(kind, resource, &error));
                         context.look_at(context.world.set_watch(kind, watch, None));
+                        // A watch that is allowed again would go on in silence where it ended: only a list tells that it is.
+                        let _ = stop.run_until_cancelled(tokio::time::sleep(LOOK_UP_AGAIN)).await;
+                        events.set(begin());
                     }
                 }
             },
