@@ -29,6 +29,10 @@ impl Ask for Terminal {
             .with_prompt(question)
             .default(false)
             .interact_on_opt(&Term::stderr());
+        if answer.is_err() {
+            // The question hides the cursor, and after Ctrl-C nobody else brings it back.
+            let _ = Term::stderr().show_cursor();
+        }
         match answer {
             Ok(answer) => Ok(answer.unwrap_or(false)),
             Err(dialoguer::Error::IO(error)) if error.kind() == io::ErrorKind::Interrupted => {

@@ -46,6 +46,18 @@ fn on_a_terminal_undo_asks() {
 }
 
 #[test]
+fn a_question_that_is_interrupted_leaves_the_cursor() {
+    let server = Server::start(paused());
+    let mut session = terminal(&server, "rollout undo my-app-rollout --color always");
+    session.exp_string("\x1b[?25l").unwrap();
+    session.send_control('c').unwrap();
+    session.exp_string("\x1b[?25h").unwrap();
+    session.exp_string("interrupted").unwrap();
+    assert_eq!(code(&session), 130);
+    assert!(server.writes().is_empty());
+}
+
+#[test]
 fn on_a_terminal_a_release_is_drawn() {
     let later = vec![event("MODIFIED", rollout("Healthy", 2, "Completed"), 7)];
     let server = Server::start(moving(
