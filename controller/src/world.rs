@@ -135,10 +135,24 @@ impl World {
         self.lock().rollouts_known
     }
 
-    /// A Rollout was seen, from a watch or in the answer to a write.
-    pub(crate) fn put_rollout(&self, mut rollout: Rollout) -> Vec<Key> {
-        rollout.metadata.managed_fields = None;
+    /// A watch has seen a Rollout.
+    pub(crate) fn put_rollout(&self, rollout: Rollout) -> Vec<Key> {
+        Self::take_rollout(&mut self.lock(), rollout)
+    }
+
+    /// A write of ours was answered with a Rollout. One that the watch has seen leave meanwhile does not come back: nobody would
+    /// ever say again that it is gone.
+    pub(crate) fn put_answered_rollout(&self, rollout: Rollout) -> Vec<Key> {
         let mut inner = self.lock();
+        let known = inner.rollouts.get(&key_of(&rollout));
+        if known.is_none_or(|known| known.metadata.uid != rollout.metadata.uid) {
+            return Vec::new();
+        }
+        Self::take_rollout(&mut inner, rollout)
+    }
+
+    fn take_rollout(inner: &mut Inner, mut rollout: Rollout) -> Vec<Key> {
+        rollout.metadata.managed_fields = None;
         let key = key_of(&rollout);
         let version = |rollout: &Rollout| rollout.metadata.resource_version.clone().unwrap_or_default();
         let same_or_older = |old: &Arc<Rollout>| {
@@ -283,8 +297,23 @@ impl World {
         self.lock().kinds.get(kind)?.resource.clone()
     }
 
-    /// A workload was seen.
+    /// A watch has seen a workload.
     pub(crate) fn put_workload(&self, place: &Place, object: &Value) -> Vec<Key> {
+        Self::take_workload(&mut self.lock(), place, object)
+    }
+
+    /// A call of ours was answered with a workload; see [`Self::put_answered_rollout`].
+    pub(crate) fn put_answered_workload(&self, place: &Place, object: &Value) -> Vec<Key> {
+        let mut inner = self.lock();
+        let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+        if inner.by_uid.contains_key(uid) {
+            Self::take_workload(&mut inner, place, object)
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn take_workload(inner: &mut Inner, place: &Place, object: &Value) -> Vec<Key> {
         let Some(adapter) = adapter_for(&place.workload.kind) else {
             return Vec::new();
         };
@@ -293,7 +322,6 @@ impl World {
             .view(object)
             .map(Arc::new)
             .map_err(|error| (uid.clone(), error));
-        let mut inner = self.lock();
         let entry = inner.kinds.entry(place.workload.kind.clone()).or_default();
         let name = (place.namespace.clone(), place.workload.name.clone());
         let old = entry.workloads.get(&name).cloned();
@@ -437,5 +465,49 @@ impl World {
             workload,
             seen,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_does_not_bring_back_what_is_gone() {
+        let world = World::default();
+        let place = Place {
+            namespace: "shop".to_owned(),
+            workload: Workload {
+                kind: GroupKind {
+                    group: "example.io".to_owned(),
+                    kind: "MyStatefulApp".to_owned(),
+                },
+                name: "my-app".to_owned(),
+            },
+        };
+        let app = |uid: &str, version: &str| json!({"metadata": {"name": "my-app", "uid": uid, "resourceVersion": version}, "spec": {}});
+        world.put_workload(&place, &app("a", "1"));
+        world.put_answered_workload(&place, &app("a", "2"));
+        assert!(world.is_workload("a"));
+        world.drop_workload(&place);
+        world.put_answered_workload(&place, &app("a", "2"));
+        assert!(!world.is_workload("a"));
+        world.put_workload(&place, &app("b", "4"));
+        world.put_answered_workload(&place, &app("a", "2"));
+        assert!(world.is_workload("b") && !world.is_workload("a"));
+
+        let key = Key::new("shop", "ro");
+        let rollout = || {
+            let mut rollout = Rollout::new("ro", Default::default());
+            rollout.metadata.namespace = Some("shop".to_owned());
+            rollout.metadata.uid = Some("r".to_owned());
+            rollout
+        };
+        world.put_rollout(rollout());
+        world.drop_rollout(&key);
+        world.put_answered_rollout(rollout());
+        assert!(world.rollout_keys().is_empty());
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Error;
 use crate::context::{Context, patch_params};
-use crate::triggers::put_object;
+use crate::triggers::put_answer;
 use crate::world::{Key, Place, Snapshot};
 
 /// Patches a workload, and takes the answer into the stores, so that the next look sees it.
@@ -30,7 +30,7 @@ pub(super) async fn edit(
     let object = api.patch(&workload.name, &patch_params(), &patch).await?;
     tracing::info!(rollout = %key, %workload, edit = kind.name(), "Wrote the workload.");
     context.metrics.acted(kind.name());
-    put_object(context, &place, object);
+    put_answer(context, &place, object);
     context.releases_changed.notify_one();
     context.kinds_changed.notify_one();
     Ok(())
@@ -72,7 +72,7 @@ pub(super) async fn disown(context: &Context, key: &Key, workload: &Workload) ->
     let patch: Patch<()> = Patch::Json(JsonPatch(operations));
     let object: DynamicObject = api.patch(&workload.name, &patch_params(), &patch).await?;
     context.metrics.acted("disown");
-    put_object(context, &place, object);
+    put_answer(context, &place, object);
     Ok(())
 }
 
@@ -96,6 +96,6 @@ pub(super) async fn drop_finalizer(context: &Context, key: &Key, snapshot: &Snap
     ]));
     let api: Api<Rollout> = Api::namespaced(context.client.clone(), &key.namespace);
     let rollout = api.patch(&key.name, &patch_params(), &patch).await?;
-    context.look_at(context.world.put_rollout(rollout));
+    context.look_at(context.world.put_answered_rollout(rollout));
     Ok(())
 }

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{Error, is_verdict, record};
 use crate::context::{Context, dry_run_params, patch_params};
-use crate::triggers::put_object;
+use crate::triggers::put_answer;
 use crate::world::{Key, Place, Snapshot};
 
 /// How long a fresh registration may take to be written; a worker waits so long.
@@ -103,7 +103,7 @@ async fn prove(context: &Context, key: &Key, snapshot: &Snapshot, workload: &Wor
     let subject = Subject::read(adapter, &object)?;
     if subject.view.hold().is_some() {
         // A release has begun meanwhile: the hold has proven itself.
-        put_object(context, &place, object);
+        put_answer(context, &place, object);
         return Ok(());
     }
     if !subject.template.is_object() {
@@ -123,11 +123,11 @@ async fn prove(context: &Context, key: &Key, snapshot: &Snapshot, workload: &Wor
         }
     };
     let subject = Subject::read(adapter, &marked)?;
-    put_object(context, &place, marked);
+    put_answer(context, &place, marked);
     if let Err(stop) = is_held(&api, &subject, workload).await {
         if matches!(stop, Stop::Refused(_)) {
             let unmarked = unmark(&api, &subject, workload).await?;
-            put_object(context, &place, unmarked);
+            put_answer(context, &place, unmarked);
         }
         return Err(stop);
     }

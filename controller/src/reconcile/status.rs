@@ -28,7 +28,7 @@ pub(super) async fn write(
         .patch_status(&key.name, &patch_params(), &Patch::Merge(&patch))
         .await?;
     context.metrics.acted("status");
-    context.look_at(context.world.put_rollout(rollout));
+    context.look_at(context.world.put_answered_rollout(rollout));
     Ok(())
 }
 

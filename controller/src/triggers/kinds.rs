@@ -11,6 +11,7 @@ use kruise_rollout::workload::GroupKind;
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, ResourceExt as _, discovery};
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -232,15 +233,21 @@ fn put(context: &Context, kind: &GroupKind, object: DynamicObject) {
         namespace: object.namespace().unwrap_or_default(),
         workload,
     };
-    put_object(context, &place, object);
+    if let Some(value) = projectable(object) {
+        context.look_at(context.world.put_workload(&place, &value));
+    }
 }
 
-/// Puts an object into the stores and looks at the Rollouts that it concerns.
-pub(crate) fn put_object(context: &Context, place: &Place, mut object: DynamicObject) {
-    object.metadata.managed_fields = None;
-    if let Ok(value) = serde_json::to_value(&object) {
-        context.look_at(context.world.put_workload(place, &value));
+/// Puts an object that answered a call of ours into the stores and looks at the Rollouts that it concerns.
+pub(crate) fn put_answer(context: &Context, place: &Place, object: DynamicObject) {
+    if let Some(value) = projectable(object) {
+        context.look_at(context.world.put_answered_workload(place, &value));
     }
+}
+
+fn projectable(mut object: DynamicObject) -> Option<Value> {
+    object.metadata.managed_fields = None;
+    serde_json::to_value(&object).ok()
 }
 
 fn drop_workload(context: &Context, place: &Place) {

@@ -10,7 +10,7 @@ mod pods;
 mod rollouts;
 
 pub(crate) use definitions::follow as follow_definitions;
-pub(crate) use kinds::{follow as follow_kinds, put_object};
+pub(crate) use kinds::{follow as follow_kinds, put_answer};
 pub(crate) use pods::follow as follow_pods;
 pub(crate) use rollouts::follow as follow_rollouts;
 
