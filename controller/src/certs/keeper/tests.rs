@@ -120,8 +120,11 @@ async fn list(State(fake): State<Fake>, RawQuery(query): RawQuery) -> Response {
     }
     let mut changes = fake.0.subscribe();
     changes.mark_changed();
+    // A watch also tells of what left between the list and its own beginning.
+    let listed =
+        json!({"metadata": {"name": names::WEBHOOK_SERVICE, "namespace": "ops", "resourceVersion": "0"}});
     let events = stream::unfold(
-        (changes, None),
+        (changes, Some(listed)),
         |(mut changes, before): (_, Option<Value>)| async move {
             loop {
                 changes.changed().await.ok()?;
