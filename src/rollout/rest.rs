@@ -1,6 +1,7 @@
 //! A workload at rest: whether it can be held, its mark, and the end of what came before.
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::decide::Present;
 use super::observed::{Observed, Proof, Workload};
@@ -161,9 +162,11 @@ fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
         }
     }
     operator_speaks(draft, p);
+    let now = draft.now;
     let canary = draft.status.canary_status.get_or_insert_with(Default::default);
     if canary.current_step_state != step_state::COMPLETED {
         settled(canary, plan.len());
+        canary.last_update_time = Some(MicroTime(now));
     }
     canary.template_id = p.view.template.to_string();
     if p.view.observed() == Some(true)
