@@ -100,17 +100,19 @@ pub(crate) fn target_of(rollout: &Rollout) -> Workload {
     }
 }
 
+/// Whether a Rollout names a workload of this kind.
+fn is_of_kind(rollout: &Rollout, kind: &GroupKind) -> bool {
+    let reference = &rollout.spec.workload_ref;
+    let group = reference.group_version().map_or("", |(group, _)| group);
+    reference.kind == kind.kind && group == kind.group
+}
+
 pub(crate) fn key_of(rollout: &Rollout) -> Key {
     let (namespace, name) = (&rollout.metadata.namespace, &rollout.metadata.name);
     Key::new(
         namespace.as_deref().unwrap_or_default(),
         name.as_deref().unwrap_or_default(),
     )
-}
-
-/// Whether `new` is certainly older than `old`.
-fn is_older(new: &str, old: &str) -> bool {
-    matches!((new.parse::<u64>(), old.parse::<u64>()), (Ok(new), Ok(old)) if new < old)
 }
 
 impl World {
@@ -137,7 +139,7 @@ impl World {
 
     /// A watch has seen a Rollout.
     pub(crate) fn put_rollout(&self, rollout: Rollout) -> Vec<Key> {
-        Self::take_rollout(&mut self.lock(), rollout)
+        self.lock().take_rollout(rollout)
     }
 
     /// A write of ours was answered with a Rollout. One that the watch has seen leave meanwhile does not come back: nobody would
@@ -148,30 +150,7 @@ impl World {
         if known.is_none_or(|known| known.metadata.uid != rollout.metadata.uid) {
             return Vec::new();
         }
-        Self::take_rollout(&mut inner, rollout)
-    }
-
-    fn take_rollout(inner: &mut Inner, mut rollout: Rollout) -> Vec<Key> {
-        rollout.metadata.managed_fields = None;
-        let key = key_of(&rollout);
-        let version = |rollout: &Rollout| rollout.metadata.resource_version.clone().unwrap_or_default();
-        let same_or_older = |old: &Arc<Rollout>| {
-            old.metadata.uid == rollout.metadata.uid
-                && (version(&rollout) == version(old) || is_older(&version(&rollout), &version(old)))
-        };
-        if inner.rollouts.get(&key).is_some_and(same_or_older) {
-            return Vec::new();
-        }
-        let mut concerned = inner.drop_claim(&key);
-        let place = Place {
-            namespace: key.namespace.clone(),
-            workload: target_of(&rollout),
-        };
-        let names = inner.claims.entry(place).or_default();
-        names.insert(key.name.clone());
-        concerned.extend(names.iter().map(|name| Key::new(&key.namespace, name)));
-        inner.rollouts.insert(key, Arc::new(rollout));
-        concerned
+        inner.take_rollout(rollout)
     }
 
     /// A Rollout is gone.
@@ -217,17 +196,10 @@ impl World {
                 })
         };
         let name = names.iter().find(holds)?;
-        let of_kind = |rollout: &Rollout| {
-            let reference = &rollout.spec.workload_ref;
-            reference.kind == place.workload.kind.kind
-                && reference
-                    .group_version()
-                    .is_some_and(|(group, _)| group == place.workload.kind.group)
-        };
         let proven = inner
             .rollouts
             .values()
-            .any(|rollout| of_kind(rollout) && guarded(rollout) == Some(true));
+            .any(|rollout| is_of_kind(rollout, &place.workload.kind) && guarded(rollout) == Some(true));
         proven.then(|| name.clone())
     }
 
@@ -299,7 +271,7 @@ impl World {
 
     /// A watch has seen a workload.
     pub(crate) fn put_workload(&self, place: &Place, object: &Value) -> Vec<Key> {
-        Self::take_workload(&mut self.lock(), place, object)
+        self.lock().take_workload(place, object)
     }
 
     /// A call of ours was answered with a workload; see [`Self::put_answered_rollout`].
@@ -307,34 +279,10 @@ impl World {
         let mut inner = self.lock();
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
         if inner.by_uid.contains_key(uid) {
-            Self::take_workload(&mut inner, place, object)
+            inner.take_workload(place, object)
         } else {
             Vec::new()
         }
-    }
-
-    fn take_workload(inner: &mut Inner, place: &Place, object: &Value) -> Vec<Key> {
-        let Some(adapter) = adapter_for(&place.workload.kind) else {
-            return Vec::new();
-        };
-        let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-        let seen = adapter
-            .view(object)
-            .map(Arc::new)
-            .map_err(|error| (uid.clone(), error));
-        let entry = inner.kinds.entry(place.workload.kind.clone()).or_default();
-        let name = (place.namespace.clone(), place.workload.name.clone());
-        let old = entry.workloads.get(&name).cloned();
-        if let (Some(Ok(old)), Ok(new)) = (&old, &seen)
-            && old.uid == new.uid
-            && (old.resource_version == new.resource_version
-                || is_older(&new.resource_version, &old.resource_version))
-        {
-            return Vec::new();
-        }
-        entry.workloads.insert(name, seen.clone());
-        inner.reindex(place, old.as_ref(), Some(&seen));
-        inner.concerned_by(place)
     }
 
     /// A workload is gone.

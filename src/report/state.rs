@@ -219,7 +219,7 @@ fn held(view: &View) -> Option<&Hold> {
 
 /// Whether the present template is the one that was stable before the release.
 fn back_to_stable(view: &View) -> bool {
-    let stable = view.guard().and_then(|guard| guard.stable.as_ref());
+    let stable = view.stable();
     stable.is_some_and(|stable| stable.likeness(&view.template) != Likeness::Different)
 }
 

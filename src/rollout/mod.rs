@@ -27,7 +27,7 @@ mod status;
 
 pub use decide::decide;
 pub use observed::{Children, Observed, Proof, Stray, Target, Workload};
-pub use status::{guarded_message, label_command, refused};
+pub use status::refused;
 
 use jiff::Timestamp;
 use json_patch::Patch;

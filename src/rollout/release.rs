@@ -53,14 +53,13 @@ fn wait_for_the_operator(draft: &mut Draft<'_>, p: &Present<'_>) {
 /// A template that is the stable one to the last member leads back. One that differs in nothing that we would count, or that the
 /// operator sees no new revision in, leads back if the operator agrees. Everything else leads forward.
 fn direction(draft: &Draft<'_>, view: &View) -> Direction {
-    let stable = view.guard().and_then(|guard| guard.stable.as_ref());
     let known = stable_revision(draft, view);
     let reported = &view.reported;
     let says = match (view.observed(), &reported.update_revision) {
         (Some(true), Some(revision)) if !known.is_empty() => Some(revision == known),
         _ => None,
     };
-    match (stable.map(|stable| stable.likeness(&view.template)), says) {
+    match (view.stable().map(|stable| stable.likeness(&view.template)), says) {
         (Some(Likeness::Exact), _) | (_, Some(true)) => Direction::Back,
         (Some(Likeness::Equivalent), None) if view.observed() == Some(false) => Direction::Unknown,
         // Without a memory of the stable revision, an operator that tells revisions apart is believed.
@@ -73,8 +72,7 @@ fn direction(draft: &Draft<'_>, view: &View) -> Direction {
 
 /// Whether the template is the stable one to the last member.
 fn is_stable(view: &View) -> bool {
-    let stable = view.guard().and_then(|guard| guard.stable.as_ref());
-    stable.map(|stable| stable.likeness(&view.template)) == Some(Likeness::Exact)
+    view.stable() == Some(&view.template)
 }
 
 /// The operator's revision of the stable template, as far as the status knows; else empty. A status that speaks of another stable
@@ -83,8 +81,10 @@ fn stable_revision<'a>(draft: &Draft<'a>, view: &View) -> &'a str {
     let Some(canary) = &draft.before().canary_status else {
         return "";
     };
-    let stable = view.guard().and_then(|guard| guard.stable.as_ref());
-    if stable.is_some_and(|stable| stable.to_string() == canary.stable_template_id) {
+    if view
+        .stable()
+        .is_some_and(|stable| stable.to_string() == canary.stable_template_id)
+    {
         &canary.stable_revision
     } else {
         ""

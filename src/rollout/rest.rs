@@ -94,7 +94,7 @@ pub(super) fn at_rest(draft: &mut Draft<'_>, observed: &Observed<'_>, p: &Presen
         );
         return not_governed(draft, reason, &message);
     }
-    let stable = p.view.guard().and_then(|guard| guard.stable.as_ref());
+    let stable = p.view.stable();
     match stable.map(|stable| stable.likeness(&p.view.template)) {
         Some(Likeness::Different) if unfinished(p.view) => {
             // Admission was not there when the template changed; what has not been updated yet can still be held.

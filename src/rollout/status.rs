@@ -237,8 +237,7 @@ pub(super) fn settled(canary: &mut CanaryStatus, steps: usize) {
 }
 
 /// The command that sets the workload-type label.
-#[must_use]
-pub fn label_command(workload: &Workload, namespace: &str, value: &str) -> String {
+pub(super) fn label_command(workload: &Workload, namespace: &str, value: &str) -> String {
     let resource = format!("{}/{}", workload.kind.to_string().to_lowercase(), workload.name);
     format!(
         "kubectl label {resource} -n {namespace} {}={value} --overwrite",
@@ -247,8 +246,7 @@ pub fn label_command(workload: &Workload, namespace: &str, value: &str) -> Strin
 }
 
 /// The message of a Guarded condition that holds.
-#[must_use]
-pub fn guarded_message(workload: &Workload) -> String {
+pub(super) fn guarded_message(workload: &Workload) -> String {
     format!("a template change of {workload} is held: proven by a dry-run")
 }
 

@@ -102,6 +102,12 @@ impl View {
         self.marks.guard_of(&self.uid)
     }
 
+    /// The template that is stable, by the guard mark.
+    #[must_use]
+    pub fn stable(&self) -> Option<&TemplateId> {
+        self.guard()?.stable.as_ref()
+    }
+
     /// The release marks, unless the guard mark is void: then they came along with a copy.
     #[must_use]
     pub fn hold(&self) -> Option<&Hold> {

@@ -107,6 +107,17 @@ impl Gate {
         steps
     }
 
+    /// While this version was the newest, no more of the five pods ran it than the partition in force allowed.
+    pub async fn within_grants(&self, version: &str) {
+        for (partition, pods) in self.steps(version).await {
+            let allowed = 5 - partition.unwrap_or(0).min(5);
+            assert!(
+                i64::try_from(pods).unwrap() <= allowed,
+                "{version}: {pods} pods at partition {partition:?}"
+            );
+        }
+    }
+
     async fn behind(&self) -> Result<(), String> {
         let pods = self.pods.list(&ListParams::default()).await;
         let app = self.apps.get(APP).await;

@@ -24,22 +24,10 @@ async fn a_replica_goes_on_where_a_killed_or_frozen_one_stopped() {
     // Killed in a pause: the other one takes the approval.
     installation.kill_controller();
     scene.approve().await;
-    eventually(
-        FAILOVER,
-        "the spare controller lowers the partition",
-        async || {
-            let app = scene.app().await;
-            if partition(&app) == 2 || partition(&app) == 0 {
-                Ok(())
-            } else {
-                Err(partition(&app).to_string())
-            }
-        },
-    )
-    .await;
+    goes_on(&scene, "the spare controller").await;
     scene.wait_phase("Healthy").await;
     scene.wait_pods("v2", 5).await;
-    within_grants(&gate, "v2").await;
+    gate.within_grants("v2").await;
 
     // Frozen in a pause, and awake again after another one has taken over and a newer template is held.
     installation.start_controller().await.unwrap();
@@ -47,21 +35,9 @@ async fn a_replica_goes_on_where_a_killed_or_frozen_one_stopped() {
     scene.wait_state(1, "StepPaused").await;
     spare.signal("STOP").unwrap();
     scene.approve().await;
-    eventually(
-        FAILOVER,
-        "the first controller lowers the partition",
-        async || {
-            let app = scene.app().await;
-            if partition(&app) == 2 || partition(&app) == 0 {
-                Ok(())
-            } else {
-                Err(partition(&app).to_string())
-            }
-        },
-    )
-    .await;
+    goes_on(&scene, "the first controller").await;
     scene.wait_phase("Healthy").await;
-    within_grants(&gate, "v3").await;
+    gate.within_grants("v3").await;
     eventually(SOON, "the webhook answers again", async || {
         let held = scene.try_version("v4").await?;
         if partition(&held) == 32_767 {
@@ -77,16 +53,18 @@ async fn a_replica_goes_on_where_a_killed_or_frozen_one_stopped() {
     scene.approve().await;
     scene.wait_phase("Healthy").await;
     scene.wait_pods("v4", 5).await;
-    within_grants(&gate, "v4").await;
+    gate.within_grants("v4").await;
 }
 
-/// While this version was the newest, no more of its pods ran than the partition in force allowed.
-async fn within_grants(gate: &Gate, version: &str) {
-    for (partition, pods) in gate.steps(version).await {
-        let allowed = 5 - partition.unwrap_or(0).min(5);
-        assert!(
-            i64::try_from(pods).unwrap() <= allowed,
-            "{version}: {pods} pods at partition {partition:?}"
-        );
-    }
+/// The approval of step 1 is acted on; the two seconds of step 2 may have passed before this looks.
+async fn goes_on(scene: &Scene<'_>, who: &str) {
+    eventually(FAILOVER, &format!("{who} lowers the partition"), async || {
+        let app = scene.app().await;
+        if partition(&app) == 2 || partition(&app) == 0 {
+            Ok(())
+        } else {
+            Err(partition(&app).to_string())
+        }
+    })
+    .await;
 }

@@ -147,17 +147,8 @@ async fn watch_kind(context: &Context, kind: &GroupKind, resource: &ApiResource,
             }
             Ok(watcher::Event::InitDone) => {
                 for (namespace, name) in context.world.workload_names(kind).difference(&listed) {
-                    let workload = Workload {
-                        kind: kind.clone(),
-                        name: name.clone(),
-                    };
-                    drop_workload(
-                        context,
-                        &Place {
-                            namespace: namespace.clone(),
-                            workload,
-                        },
-                    );
+                    let gone = place(kind, namespace.clone(), name.clone());
+                    context.look_at(context.world.drop_workload(&gone));
                 }
                 listed = HashSet::new();
                 context.look_at(context.world.set_watch(kind, Watch::Following, None));
@@ -169,17 +160,8 @@ async fn watch_kind(context: &Context, kind: &GroupKind, resource: &ApiResource,
                 context.releases_changed.notify_one();
             }
             Ok(watcher::Event::Delete(object)) => {
-                let workload = Workload {
-                    kind: kind.clone(),
-                    name: object.name_any(),
-                };
-                drop_workload(
-                    context,
-                    &Place {
-                        namespace: object.namespace().unwrap_or_default(),
-                        workload,
-                    },
-                );
+                let gone = place_of(kind, &object);
+                context.look_at(context.world.drop_workload(&gone));
                 context.kinds_changed.notify_one();
                 context.releases_changed.notify_one();
             }
@@ -225,14 +207,7 @@ fn status_of(error: &watcher::Error) -> Option<u16> {
 
 /// Puts an object into the stores, from a watch.
 fn put(context: &Context, kind: &GroupKind, object: DynamicObject) {
-    let workload = Workload {
-        kind: kind.clone(),
-        name: object.name_any(),
-    };
-    let place = Place {
-        namespace: object.namespace().unwrap_or_default(),
-        workload,
-    };
+    let place = place_of(kind, &object);
     if let Some(value) = projectable(object) {
         context.look_at(context.world.put_workload(&place, &value));
     }
@@ -250,6 +225,14 @@ fn projectable(mut object: DynamicObject) -> Option<Value> {
     serde_json::to_value(&object).ok()
 }
 
-fn drop_workload(context: &Context, place: &Place) {
-    context.look_at(context.world.drop_workload(place));
+fn place_of(kind: &GroupKind, object: &DynamicObject) -> Place {
+    place(kind, object.namespace().unwrap_or_default(), object.name_any())
+}
+
+fn place(kind: &GroupKind, namespace: String, name: String) -> Place {
+    let workload = Workload {
+        kind: kind.clone(),
+        name,
+    };
+    Place { namespace, workload }
 }

@@ -8,9 +8,10 @@ use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::rollout::{Proof, Workload};
 use kruise_rollout::workload::{Adapter, GroupKind, View, adapter_for};
 use kube::api::ApiResource;
+use serde_json::Value;
 
 use super::pods::Pods;
-use super::{Key, Place, Seen, Watch, target_of};
+use super::{Key, Place, Seen, Watch, is_of_kind, key_of, target_of};
 
 /// A kind of workloads.
 pub(super) struct Kind {
@@ -45,7 +46,59 @@ pub(super) struct Inner {
     pub(super) pods: Pods,
 }
 
+/// Whether a copy of this resourceVersion tells nothing that one of `old` has not told: it is the same, or certainly older.
+fn adds_nothing(new: &str, old: &str) -> bool {
+    new == old || matches!((new.parse::<u64>(), old.parse::<u64>()), (Ok(new), Ok(old)) if new < old)
+}
+
 impl Inner {
+    /// Takes in a Rollout, unless the store has it already or has a newer copy.
+    pub(super) fn take_rollout(&mut self, mut rollout: Rollout) -> Vec<Key> {
+        rollout.metadata.managed_fields = None;
+        let key = key_of(&rollout);
+        let version = |rollout: &Rollout| rollout.metadata.resource_version.clone().unwrap_or_default();
+        let known = |old: &Arc<Rollout>| {
+            old.metadata.uid == rollout.metadata.uid && adds_nothing(&version(&rollout), &version(old))
+        };
+        if self.rollouts.get(&key).is_some_and(known) {
+            return Vec::new();
+        }
+        let mut concerned = self.drop_claim(&key);
+        let place = Place {
+            namespace: key.namespace.clone(),
+            workload: target_of(&rollout),
+        };
+        let names = self.claims.entry(place).or_default();
+        names.insert(key.name.clone());
+        concerned.extend(names.iter().map(|name| Key::new(&key.namespace, name)));
+        self.rollouts.insert(key, Arc::new(rollout));
+        concerned
+    }
+
+    /// Takes in a workload, unless the store has it already or has a newer copy.
+    pub(super) fn take_workload(&mut self, place: &Place, object: &Value) -> Vec<Key> {
+        let Some(adapter) = adapter_for(&place.workload.kind) else {
+            return Vec::new();
+        };
+        let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        let seen = adapter
+            .view(object)
+            .map(Arc::new)
+            .map_err(|error| (uid.clone(), error));
+        let entry = self.kinds.entry(place.workload.kind.clone()).or_default();
+        let name = (place.namespace.clone(), place.workload.name.clone());
+        let old = entry.workloads.get(&name).cloned();
+        if let (Some(Ok(old)), Ok(new)) = (&old, &seen)
+            && old.uid == new.uid
+            && adds_nothing(&new.resource_version, &old.resource_version)
+        {
+            return Vec::new();
+        }
+        entry.workloads.insert(name, seen.clone());
+        self.reindex(place, old.as_ref(), Some(&seen));
+        self.concerned_by(place)
+    }
+
     pub(super) fn drop_claim(&mut self, key: &Key) -> Vec<Key> {
         let Some(old) = self.rollouts.get(key) else {
             return Vec::new();
@@ -99,11 +152,10 @@ impl Inner {
     }
 
     pub(super) fn concerned_by_kind(&self, kind: &GroupKind) -> Vec<Key> {
-        let of_kind = |rollout: &Rollout| target_of(rollout).kind == *kind;
         let named = self
             .rollouts
             .iter()
-            .filter(|(_, rollout)| of_kind(rollout))
+            .filter(|(_, rollout)| is_of_kind(rollout, kind))
             .map(|(key, _)| key.clone());
         let marked = self
             .marked
