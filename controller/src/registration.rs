@@ -18,6 +18,7 @@ use k8s_openapi::api::rbac::v1::ClusterRole;
 use kruise_rollout::names;
 use kruise_rollout::workload::{GroupKind, adapter_for};
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use kube::discovery::ApiGroup;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, Resource};
 use serde_json::{Value, json};
@@ -25,6 +26,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::WatchBackoff;
+use crate::connect::WATCH_SECONDS;
 use crate::certs::CertState;
 use crate::context::Context;
 use crate::lease::Leadership;
@@ -84,18 +86,29 @@ pub(crate) async fn registered_before(client: &Client) -> kube::Result<Vec<Group
     let mut kinds = Vec::new();
     for (group, plural) in registered_resources(&serde_json::to_value(found).unwrap_or_default()) {
         // A group that is gone has no objects either.
-        if let Ok(group) = kube::discovery::group(client, &group).await {
-            let resources = group.recommended_resources();
-            let of_plural = resources
-                .into_iter()
-                .find(|(resource, _)| resource.plural == plural);
-            kinds.extend(of_plural.map(|(r, _)| GroupKind {
-                group: r.group,
-                kind: r.kind,
-            }));
-        }
+        let Some(group) = found_group(client, &group).await? else {
+            continue;
+        };
+        let resources = group.recommended_resources();
+        let of_plural = resources
+            .into_iter()
+            .find(|(resource, _)| resource.plural == plural);
+        kinds.extend(of_plural.map(|(r, _)| GroupKind {
+            group: r.group,
+            kind: r.kind,
+        }));
     }
     Ok(kinds)
+}
+
+/// A group of the API; none if the server has no such group.
+pub(crate) async fn found_group(client: &Client, group: &str) -> kube::Result<Option<ApiGroup>> {
+    match kube::discovery::group(client, group).await {
+        Ok(group) => Ok(Some(group)),
+        Err(kube::Error::Discovery(_)) => Ok(None),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The two configurations as they should be.
@@ -155,7 +168,15 @@ impl Registrar {
             };
             // Of several replicas the one that leads writes; it goes on here when it begins to.
             self.leadership.gained().await;
-            let Some(wanted) = self.wanted().await else {
+            let owner = match owner(&self.context.client).await {
+                Ok(owner) => owner,
+                Err(error) => {
+                    tracing::warn!(error = %chain(&error), "The owner of the webhook configurations cannot be read.");
+                    failed = true;
+                    continue;
+                }
+            };
+            let Some(wanted) = self.wanted(&owner) else {
                 continue;
             };
             let written = async {
@@ -189,7 +210,7 @@ impl Registrar {
         }
     }
 
-    async fn wanted(&mut self) -> Option<Wanted> {
+    fn wanted(&mut self, owner: &Value) -> Option<Wanted> {
         let bundle = self
             .certificates
             .borrow_and_update()
@@ -197,7 +218,6 @@ impl Registrar {
             .ca_bundle_pem
             .clone();
         let resources = self.kinds.borrow_and_update().clone();
-        let owner = owner(&self.context.client).await;
         let metadata = json!({"name": names::WEBHOOK_CONFIGURATION, "ownerReferences": owner});
         let entries: Vec<_> = resources
             .iter()
@@ -302,22 +322,26 @@ fn match_conditions(username: &str) -> Value {
     ])
 }
 
-/// Reference to the ClusterRole that owns the registrations; none where there is no such role.
-async fn owner(client: &Client) -> Value {
+/// Reference to the ClusterRole that owns the registrations; none where there is no such role, or none that we may read.
+async fn owner(client: &Client) -> kube::Result<Value> {
     let roles: Api<ClusterRole> = Api::all(client.clone());
-    let role = roles.get_metadata_opt(names::CLUSTER_ROLE).await.ok().flatten();
-    match role.and_then(|role| role.metadata.uid) {
+    let uid = match roles.get_metadata_opt(names::CLUSTER_ROLE).await {
+        Ok(role) => role.and_then(|role| role.metadata.uid),
+        Err(kube::Error::Api(status)) if status.code == 403 => None,
+        Err(error) => return Err(error),
+    };
+    Ok(match uid {
         Some(uid) => json!([{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
             "name": names::CLUSTER_ROLE, "uid": uid}]),
         None => json!([]),
-    }
+    })
 }
 
 /// The states of our configuration of one kind; null while it is not there.
 fn changes<K: Resource<DynamicType = ()>>(client: &Client) -> impl futures::Stream<Item = Value> + use<K> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<K>(&()));
     let field = format!("metadata.name={}", names::WEBHOOK_CONFIGURATION);
-    let config = watcher::Config::default().fields(&field).timeout(60);
+    let config = watcher::Config::default().fields(&field).timeout(WATCH_SECONDS);
     let mut found = Value::Null;
     watcher(api, config)
         .backoff(WatchBackoff::default())

@@ -174,8 +174,17 @@ impl<'a> Installation<'a> {
     /// # Errors
     /// It cannot be started.
     pub async fn start_controller(&mut self) -> Result<(), Error> {
-        let command = self.controller_command(self.ports);
-        self.controller = Some(spawned(&command)?);
+        let kubeconfig = self.control_plane.kubeconfig(Identity::Controller);
+        self.start_controller_with(&kubeconfig, &[]).await
+    }
+
+    /// Starts the controller with a kubeconfig and further arguments of its `run`, and waits until it is ready.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub async fn start_controller_with(&mut self, kubeconfig: &Path, arguments: &[&str]) -> Result<(), Error> {
+        let mut command = self.controller_command(kubeconfig, self.ports);
+        self.controller = Some(spawned(command.args(arguments))?);
         eventually(READY_WITHIN, "the controller is ready", async || {
             self.ready().await
         })
@@ -192,16 +201,14 @@ impl<'a> Installation<'a> {
             webhook: free_port(),
             admin: free_port(),
         };
-        spawned(&self.controller_command(ports))
+        let kubeconfig = self.control_plane.kubeconfig(Identity::Controller);
+        spawned(&self.controller_command(&kubeconfig, ports))
     }
 
-    fn controller_command(&self, ports: Ports) -> Command {
+    fn controller_command(&self, kubeconfig: &Path, ports: Ports) -> Command {
         let Ports { webhook, admin } = ports;
         let mut command = Command::new(&self.product.controller);
-        command
-            .arg("run")
-            .arg("--kubeconfig")
-            .arg(self.control_plane.kubeconfig(Identity::Controller));
+        command.arg("run").arg("--kubeconfig").arg(kubeconfig);
         command.arg(format!("--webhook-bind=127.0.0.1:{webhook}"));
         command.arg(format!("--webhook-url=https://127.0.0.1:{webhook}"));
         command.arg(format!("--admin-bind=127.0.0.1:{admin}"));

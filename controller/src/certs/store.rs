@@ -18,12 +18,11 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use crate::backoff::WatchBackoff;
+use crate::connect::WATCH_SECONDS;
 use crate::telemetry::chain;
 
 /// How long one request may take.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
-/// How long one watch lasts, so that a dead connection is noticed. In seconds, as the API takes it.
-const WATCH_SECONDS: u32 = 60;
 /// Type of a Secret with `tls.crt` and `tls.key`; further keys are allowed.
 const SECRET_TYPE: &str = "kubernetes.io/tls";
 

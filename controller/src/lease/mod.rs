@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::step::{ACTS_FOR, LEASE, RENEW_EVERY, Seen, Step};
 use crate::backoff::WatchBackoff;
+use crate::connect::WATCH_SECONDS;
 use crate::context::patch_params;
 use crate::metrics::Metrics;
 use crate::telemetry::chain;
@@ -121,7 +122,7 @@ impl Keeper {
 
     async fn turn(&mut self) -> Infallible {
         let field = format!("metadata.name={}", names::CONTROLLER);
-        let config = watcher::Config::default().fields(&field).timeout(60);
+        let config = watcher::Config::default().fields(&field).timeout(WATCH_SECONDS);
         let mut events = pin!(watcher(self.api.clone(), config).backoff(WatchBackoff::default()));
         // Nothing is known before the first list; an unknown lease is not a missing one.
         let mut known = false;
@@ -138,13 +139,24 @@ impl Keeper {
                 }
                 () = sleep_until(next_call), if known => {}
                 () = sleep_until(acts_until), if leads => {
-                    tracing::warn!("The lease could not be renewed: nothing more is written.");
-                    self.set(false);
+                    self.give_up();
                     continue;
                 }
             }
-            next_call = Instant::now() + self.act().await;
+            // A call that hangs is not waited for when the right to act ends.
+            next_call = tokio::select! {
+                pause = self.act() => Instant::now() + pause,
+                () = sleep_until(acts_until), if leads => {
+                    self.give_up();
+                    Instant::now()
+                }
+            };
         }
+    }
+
+    fn give_up(&mut self) {
+        tracing::warn!("The lease could not be renewed: nothing more is written.");
+        self.set(false);
     }
 
     /// Takes in an event of the watch; whether the state of the lease is known now.

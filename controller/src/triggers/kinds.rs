@@ -10,7 +10,7 @@ use kruise_rollout::rollout::Workload;
 use kruise_rollout::workload::GroupKind;
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Api, ResourceExt as _, discovery};
+use kube::{Api, ResourceExt as _};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::watch_config;
 use crate::backoff::WatchBackoff;
 use crate::context::Context;
+use crate::registration::found_group;
 use crate::telemetry::chain;
 use crate::world::{Place, Watch};
 
@@ -124,12 +125,9 @@ async fn follow_kind(context: Arc<Context>, kind: GroupKind, stop: CancellationT
 
 /// The resource of a kind, in the version that the server recommends.
 async fn find(context: &Context, kind: &GroupKind) -> kube::Result<Option<ApiResource>> {
-    match discovery::group(&context.client, &kind.group).await {
-        Ok(group) => Ok(group.recommended_kind(&kind.kind).map(|(resource, _)| resource)),
-        Err(kube::Error::Discovery(_)) => Ok(None),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(error),
-    }
+    let group = found_group(&context.client, &kind.group).await?;
+    let found = group.and_then(|group| group.recommended_kind(&kind.kind));
+    Ok(found.map(|(resource, _)| resource))
 }
 
 /// Watches until the stop, or until the server says that there is no such resource.

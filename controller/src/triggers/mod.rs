@@ -1,7 +1,7 @@
 //! The watches: what moves in the cluster comes in here and becomes keys in the queue.
 //!
 //! Rollouts and CustomResourceDefinitions are always watched. Kinds of workloads are watched while a Rollout refers to them or a
-//! marked object is left; pods only in namespaces with a release in progress. Every watch ends after a minute and is taken up
+//! marked object is left; pods only in namespaces with a release in progress. Every watch ends after half a minute and is taken up
 //! again, so that a dead connection is noticed.
 
 mod definitions;
@@ -16,8 +16,8 @@ pub(crate) use rollouts::follow as follow_rollouts;
 
 use kube::runtime::watcher;
 
-/// Seconds after which the server ends a watch.
-const WATCH_SECONDS: u32 = 60;
+use crate::connect::WATCH_SECONDS;
+
 /// Objects in one page of a list.
 const PAGE: u32 = 250;
 

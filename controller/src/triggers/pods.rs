@@ -134,13 +134,20 @@ impl Owners {
         };
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.context.client.clone(), &self.namespace, &resource);
-        let parent = match api.get_metadata_opt(&owner.name).await {
-            Ok(object) => {
-                object.and_then(|object| controller_of(&object.metadata).map(|owner| owner.uid.clone()))
-            }
-            Err(error) => {
-                tracing::warn!(namespace = self.namespace, error = %chain(&error), "An owner of pods cannot be read.");
-                return None;
+        let mut pauses = WatchBackoff::default();
+        let parent = loop {
+            match api.get_metadata_opt(&owner.name).await {
+                Ok(object) => {
+                    break object.and_then(|object| controller_of(&object.metadata).map(|owner| owner.uid.clone()));
+                }
+                Err(error) => {
+                    tracing::warn!(namespace = self.namespace, error = %chain(&error), "An owner of pods cannot be read.");
+                    if matches!(&error, kube::Error::Api(status) if status.code == 403) {
+                        return None;
+                    }
+                    // Nothing else would ever have the pod counted, if nothing happens to it.
+                    tokio::time::sleep(pauses.next().unwrap_or_default()).await;
+                }
             }
         };
         self.parents.insert(owner.uid.clone(), parent.clone());
