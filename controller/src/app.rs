@@ -192,7 +192,12 @@ async fn start(args: Run) -> Result<u8, Error> {
     );
     supervisor.spawn(
         "kinds",
-        triggers::follow_kinds(context.clone(), introduction.registered, watched_kinds, stop.clone()),
+        triggers::follow_kinds(
+            context.clone(),
+            introduction.registered,
+            watched_kinds,
+            stop.clone(),
+        ),
     );
     supervisor.spawn("pods", triggers::follow_pods(context.clone(), stop.clone()));
     supervisor.spawn("events", events::publish(client, announced, stop.clone()));

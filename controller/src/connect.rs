@@ -4,14 +4,18 @@
 //! therefore ended by the server often, and whatever is silent for longer is given up. Calls are not repeated by the client: what
 //! was decided is decided anew, from what is known then, and a lease must not be renewed late.
 
+use std::fmt::Debug;
 use std::future::Future;
 use std::time::Duration;
 
+use futures::{Stream, StreamExt as _, stream};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kruise_rollout::workload::GroupKind;
 use kube::api::{Api, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Client, Config, Resource};
+use serde::de::DeserializeOwned;
 
 use crate::args::Connect;
 use crate::backoff::WatchBackoff;
@@ -19,7 +23,9 @@ use crate::registration;
 use crate::telemetry::chain;
 
 /// Seconds after which the server ends a watch, which is then resumed.
-pub(crate) const WATCH_SECONDS: u32 = 30;
+const WATCH_SECONDS: u32 = 30;
+/// Objects in one page of a list.
+const PAGE: u32 = 250;
 /// How long a connection may be silent, counted from what was last sent or received on it: longer than a watch, and longer than
 /// the slowest admission webhook of others may hold up a write (30 s).
 const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
@@ -44,6 +50,38 @@ pub(crate) enum Error {
     /// It does not say who we are.
     #[error("the API server does not say who we are")]
     Nobody,
+}
+
+/// Pause before a watch that cannot be resumed begins anew.
+const BEGIN_AGAIN: Duration = Duration::from_secs(1);
+
+/// Follows the objects that `config` selects. A watch that breaks is resumed after a pause, or begun anew with a list where the
+/// server does not know any more what happened meanwhile; that it may say in the stream or instead of one.
+pub(crate) fn follow_objects<K>(
+    api: Api<K>,
+    config: watcher::Config,
+) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + use<K>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let begin = move || {
+        watcher(api.clone(), config.clone().timeout(WATCH_SECONDS).page_size(PAGE))
+            .backoff(WatchBackoff::default())
+            .boxed()
+    };
+    stream::unfold((begin(), false), move |(mut events, expired)| {
+        let begin = begin.clone();
+        async move {
+            if expired {
+                tokio::time::sleep(BEGIN_AGAIN).await;
+                events = begin();
+            }
+            let event = events.next().await?;
+            let expired = matches!(&event,
+                Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) if status.code == 410);
+            Some((event, (events, expired)))
+        }
+    })
 }
 
 /// A client for the cluster that the flags name.
@@ -95,7 +133,8 @@ async fn answered<T, F: Future<Output = kube::Result<T>>>(mut call: impl FnMut()
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
-        if matches!(&error, kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 429) {
+        if matches!(&error, kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 429)
+        {
             return Err(Error::Refused(Box::new(error)));
         }
         tracing::warn!(error = %chain(&error), "The API server does not answer; asking again.");

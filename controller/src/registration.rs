@@ -19,15 +19,14 @@ use kruise_rollout::names;
 use kruise_rollout::workload::{GroupKind, adapter_for};
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use kube::discovery::ApiGroup;
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use kube::{Client, Resource};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::backoff::WatchBackoff;
-use crate::connect::WATCH_SECONDS;
 use crate::certs::CertState;
+use crate::connect::follow_objects;
 use crate::context::Context;
 use crate::lease::Leadership;
 use crate::telemetry::chain;
@@ -341,33 +340,31 @@ async fn owner(client: &Client) -> kube::Result<Value> {
 fn changes<K: Resource<DynamicType = ()>>(client: &Client) -> impl futures::Stream<Item = Value> + use<K> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<K>(&()));
     let field = format!("metadata.name={}", names::WEBHOOK_CONFIGURATION);
-    let config = watcher::Config::default().fields(&field).timeout(WATCH_SECONDS);
+    let config = watcher::Config::default().fields(&field);
     let mut found = Value::Null;
-    watcher(api, config)
-        .backoff(WatchBackoff::default())
-        .filter_map(move |event| {
-            let state = match event {
-                Ok(watcher::Event::Init) => {
-                    found = Value::Null;
-                    None
-                }
-                Ok(watcher::Event::InitApply(object)) => {
-                    found = serde_json::to_value(object).unwrap_or_default();
-                    None
-                }
-                Ok(watcher::Event::InitDone) => Some(std::mem::take(&mut found)),
-                Ok(watcher::Event::Apply(object)) => Some(serde_json::to_value(object).unwrap_or_default()),
-                Ok(watcher::Event::Delete(_)) => Some(Value::Null),
-                Err(error) => {
-                    tracing::warn!(
-                        error = %chain(&error),
-                        "A webhook configuration cannot be watched."
-                    );
-                    None
-                }
-            };
-            futures::future::ready(state)
-        })
+    follow_objects(api, config).filter_map(move |event| {
+        let state = match event {
+            Ok(watcher::Event::Init) => {
+                found = Value::Null;
+                None
+            }
+            Ok(watcher::Event::InitApply(object)) => {
+                found = serde_json::to_value(object).unwrap_or_default();
+                None
+            }
+            Ok(watcher::Event::InitDone) => Some(std::mem::take(&mut found)),
+            Ok(watcher::Event::Apply(object)) => Some(serde_json::to_value(object).unwrap_or_default()),
+            Ok(watcher::Event::Delete(_)) => Some(Value::Null),
+            Err(error) => {
+                tracing::warn!(
+                    error = %chain(&error),
+                    "A webhook configuration cannot be watched."
+                );
+                None
+            }
+        };
+        futures::future::ready(state)
+    })
 }
 
 /// Writes a configuration unless it says already what it should.

@@ -182,7 +182,11 @@ impl<'a> Installation<'a> {
     ///
     /// # Errors
     /// It cannot be started.
-    pub async fn start_controller_with(&mut self, kubeconfig: &Path, arguments: &[&str]) -> Result<(), Error> {
+    pub async fn start_controller_with(
+        &mut self,
+        kubeconfig: &Path,
+        arguments: &[&str],
+    ) -> Result<(), Error> {
         let mut command = self.controller_command(kubeconfig, self.ports);
         self.controller = Some(spawned(command.args(arguments))?);
         eventually(READY_WITHIN, "the controller is ready", async || {

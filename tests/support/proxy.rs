@@ -18,8 +18,8 @@ use tokio::net::TcpListener;
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinSet;
 
-pub use self::rule::{Fault, Rule, Side};
 use self::rule::{Choice, Rules};
+pub use self::rule::{Fault, Rule, Side};
 use crate::{ControlPlane, Error, Identity, IoContext as _};
 
 /// A request of the controller.
@@ -39,7 +39,9 @@ impl Request {
     /// Whether it asks for a change of the world: no dry-run, no lease, no event and no review.
     #[must_use]
     pub fn is_write(&self) -> bool {
-        let tells = ["/leases", "/events", "reviews"].iter().any(|part| self.uri.contains(part));
+        let tells = ["/leases", "/events", "reviews"]
+            .iter()
+            .any(|part| self.uri.contains(part));
         self.method != "GET" && !tells && !self.uri.contains("dryRun=All")
     }
 
@@ -112,8 +114,13 @@ impl Proxy {
     /// # Errors
     /// No port, or the kubeconfig cannot be used or written.
     pub async fn start(control_plane: &ControlPlane) -> Result<Self, Error> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.context(|| "binding a port".to_owned())?;
-        let address = listener.local_addr().context(|| "reading a port".to_owned())?.to_string();
+        let listener = TcpListener::bind("127.0.0.1:0")
+            .await
+            .context(|| "binding a port".to_owned())?;
+        let address = listener
+            .local_addr()
+            .context(|| "reading a port".to_owned())?
+            .to_string();
         let mut config: Config = control_plane.config(Identity::Admin).await?;
         config.auth_info = AuthInfo::default();
         config.default_retry = false;
@@ -141,7 +148,11 @@ impl Proxy {
     }
 
     fn write(&self, mut kubeconfig: Kubeconfig, name: &str) -> Result<PathBuf, Error> {
-        for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+        for cluster in kubeconfig
+            .clusters
+            .iter_mut()
+            .filter_map(|named| named.cluster.as_mut())
+        {
             cluster.server = Some(format!("http://{}", self.address));
             cluster.certificate_authority = None;
         }
@@ -165,7 +176,11 @@ impl Proxy {
     /// It cannot be written.
     pub fn kubeconfig_with_token_file(&self, token: &Path) -> Result<PathBuf, Error> {
         let mut kubeconfig = Kubeconfig::read_from(&self.kubeconfig)?;
-        for user in kubeconfig.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
+        for user in kubeconfig
+            .auth_infos
+            .iter_mut()
+            .filter_map(|named| named.auth_info.as_mut())
+        {
             user.token = None;
             user.token_file = Some(token.display().to_string());
         }
@@ -193,7 +208,11 @@ impl Proxy {
     }
 
     /// Something happens to the open watches whose requests are of this kind.
-    pub fn interrupt(&self, interruption: Interruption, which: impl Fn(&Request) -> bool + Send + Sync + 'static) {
+    pub fn interrupt(
+        &self,
+        interruption: Interruption,
+        which: impl Fn(&Request) -> bool + Send + Sync + 'static,
+    ) {
         // Without an open watch nobody listens.
         let _ = self.state.interruptions.send((Arc::new(which), interruption));
     }

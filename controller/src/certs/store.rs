@@ -12,13 +12,11 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kruise_rollout::names;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use serde_json::json;
 
-use crate::backoff::WatchBackoff;
-use crate::connect::WATCH_SECONDS;
+use crate::connect::follow_objects;
 use crate::telemetry::chain;
 
 /// How long one request may take.
@@ -136,19 +134,15 @@ impl Store {
 
     /// An item whenever the Secret may have changed; what it is now, [`Store::read`] tells. Never ends.
     pub(crate) fn changes(&self) -> impl Stream<Item = ()> + Send + use<> {
-        let config = watcher::Config::default()
-            .fields(&format!("metadata.name={}", names::WEBHOOK_SERVICE))
-            .timeout(WATCH_SECONDS);
-        watcher(self.secrets.clone(), config)
-            .backoff(WatchBackoff::default())
-            .filter_map(async |event| match event {
-                Ok(Event::Apply(_) | Event::Delete(_) | Event::InitDone) => Some(()),
-                Ok(Event::Init | Event::InitApply(_)) => None,
-                Err(error) => {
-                    tracing::warn!(error = %chain(&error), "Watch of the certificate's Secret failed.");
-                    None
-                }
-            })
+        let config = watcher::Config::default().fields(&format!("metadata.name={}", names::WEBHOOK_SERVICE));
+        follow_objects(self.secrets.clone(), config).filter_map(async |event| match event {
+            Ok(Event::Apply(_) | Event::Delete(_) | Event::InitDone) => Some(()),
+            Ok(Event::Init | Event::InitApply(_)) => None,
+            Err(error) => {
+                tracing::warn!(error = %chain(&error), "Watch of the certificate's Secret failed.");
+                None
+            }
+        })
     }
 }
 

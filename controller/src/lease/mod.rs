@@ -17,15 +17,14 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kruise_rollout::names;
 use kube::Client;
 use kube::api::{Api, Patch, PostParams};
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::step::{ACTS_FOR, LEASE, RENEW_EVERY, Seen, Step};
-use crate::backoff::WatchBackoff;
-use crate::connect::WATCH_SECONDS;
+use crate::connect::follow_objects;
 use crate::context::patch_params;
 use crate::metrics::Metrics;
 use crate::telemetry::chain;
@@ -122,8 +121,8 @@ impl Keeper {
 
     async fn turn(&mut self) -> Infallible {
         let field = format!("metadata.name={}", names::CONTROLLER);
-        let config = watcher::Config::default().fields(&field).timeout(WATCH_SECONDS);
-        let mut events = pin!(watcher(self.api.clone(), config).backoff(WatchBackoff::default()));
+        let config = watcher::Config::default().fields(&field);
+        let mut events = pin!(follow_objects(self.api.clone(), config));
         // Nothing is known before the first list; an unknown lease is not a missing one.
         let mut known = false;
         let mut next_call = Instant::now();

@@ -9,15 +9,14 @@ use kruise_rollout::names;
 use kruise_rollout::rollout::Workload;
 use kruise_rollout::workload::GroupKind;
 use kube::api::{ApiResource, DynamicObject};
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use kube::{Api, ResourceExt as _};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::watch_config;
-use crate::backoff::WatchBackoff;
+use crate::connect::follow_objects;
 use crate::context::Context;
 use crate::registration::found_group;
 use crate::telemetry::chain;
@@ -133,7 +132,7 @@ async fn find(context: &Context, kind: &GroupKind) -> kube::Result<Option<ApiRes
 /// Watches until the stop, or until the server says that there is no such resource.
 async fn watch_kind(context: &Context, kind: &GroupKind, resource: &ApiResource, stop: &CancellationToken) {
     let api: Api<DynamicObject> = Api::all_with(context.client.clone(), resource);
-    let begin = || watcher(api.clone(), watch_config()).backoff(WatchBackoff::default());
+    let begin = || follow_objects(api.clone(), watcher::Config::default());
     let mut events = pin!(begin());
     let mut listed: HashSet<(String, String)> = HashSet::new();
     while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {

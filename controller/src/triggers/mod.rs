@@ -13,14 +13,3 @@ pub(crate) use definitions::follow as follow_definitions;
 pub(crate) use kinds::{follow as follow_kinds, put_answer};
 pub(crate) use pods::follow as follow_pods;
 pub(crate) use rollouts::follow as follow_rollouts;
-
-use kube::runtime::watcher;
-
-use crate::connect::WATCH_SECONDS;
-
-/// Objects in one page of a list.
-const PAGE: u32 = 250;
-
-fn watch_config() -> watcher::Config {
-    watcher::Config::default().timeout(WATCH_SECONDS).page_size(PAGE)
-}

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, RETRY_AFTER};
+use axum::http::request::Parts;
 use axum::http::{self, Response};
 use futures::{Stream, StreamExt as _, stream};
 use hyper::body::Incoming;
@@ -58,14 +59,26 @@ async fn is_dead(dead_below: &mut watch::Receiver<u64>, number: u64) {
     let _ = dead_below.wait_for(|below| number < *below).await;
 }
 
-async fn answer(request: http::Request<Incoming>, number: u64, state: &Arc<State>) -> Result<Response<Body>, io::Error> {
+async fn answer(
+    request: http::Request<Incoming>,
+    number: u64,
+    state: &Arc<State>,
+) -> Result<Response<Body>, io::Error> {
     let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
     let seen = Request {
         method: request.method().to_string(),
         uri: request.uri().to_string(),
-        token: header(AUTHORIZATION).unwrap_or_default().trim_start_matches("Bearer ").to_owned(),
+        token: header(AUTHORIZATION)
+            .unwrap_or_default()
+            .trim_start_matches("Bearer ")
+            .to_owned(),
         at: Instant::now(),
     };
+    // Read whole, so that a client that goes away while it is held is noticed.
+    let (parts, body) = request.into_parts();
+    let body = to_bytes(Body::new(body), usize::MAX)
+        .await
+        .map_err(io::Error::other)?;
     lock(&state.requests).push(seen.clone());
     let (fault, progress) = state.rules.choose(&seen).unzip();
     match fault {
@@ -77,7 +90,7 @@ async fn answer(request: http::Request<Incoming>, number: u64, state: &Arc<State
         progress.hold().await;
     }
     let interruptions = state.interruptions.subscribe();
-    let answer = forward(request, state).await?;
+    let answer = forward(parts, body, state).await?;
     match (fault, &progress) {
         (Some(Fault::Break(Side::After)), _) => return Err(broken()),
         (Some(Fault::Hold(Side::After)), Some(progress)) => progress.hold().await,
@@ -100,11 +113,15 @@ fn broken() -> io::Error {
 fn refusal(code: u16) -> Result<Response<Body>, io::Error> {
     let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code,
         "message": "injected by a test", "reason": reason(code)});
-    let mut response = Response::builder().status(code).header("Content-Type", "application/json");
+    let mut response = Response::builder()
+        .status(code)
+        .header("Content-Type", "application/json");
     if matches!(code, 429 | 503) {
         response = response.header(RETRY_AFTER, "1");
     }
-    response.body(Body::from(status.to_string())).map_err(io::Error::other)
+    response
+        .body(Body::from(status.to_string()))
+        .map_err(io::Error::other)
 }
 
 fn reason(code: u16) -> &'static str {
@@ -119,16 +136,16 @@ fn reason(code: u16) -> &'static str {
 }
 
 /// Asks the API server.
-async fn forward(request: http::Request<Incoming>, state: &State) -> Result<Response<Body>, io::Error> {
-    let (parts, body) = request.into_parts();
-    let body = to_bytes(Body::new(body), usize::MAX).await.map_err(io::Error::other)?;
+async fn forward(parts: Parts, body: Bytes, state: &State) -> Result<Response<Body>, io::Error> {
     let mut upstream = http::Request::builder().method(parts.method).uri(parts.uri);
     for (name, value) in &parts.headers {
         if ![HOST, CONNECTION, CONTENT_LENGTH].contains(name) {
             upstream = upstream.header(name, value);
         }
     }
-    let upstream = upstream.body(kube::client::Body::from(body.to_vec())).map_err(io::Error::other)?;
+    let upstream = upstream
+        .body(kube::client::Body::from(body.to_vec()))
+        .map_err(io::Error::other)?;
     let answer = state.upstream.send(upstream).await.map_err(io::Error::other)?;
     let (mut parts, body) = answer.into_parts();
     // What concerns one connection does not concern the other.

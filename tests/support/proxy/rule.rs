@@ -1,10 +1,15 @@
 //! What is done with a request instead of handing it on.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::{Request, lock};
+
+/// How long is waited for a request, or for the end of one.
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A fault of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +48,11 @@ pub(super) struct Progress {
 
 impl Rule {
     /// Waits until so many requests have met the fault.
+    ///
+    /// # Panics
+    /// They have not within a minute.
     pub async fn reached(&self, count: usize) {
-        let _ = self.progress.reached.subscribe().wait_for(|now| *now >= count).await;
+        wait(&self.progress.reached, count, "requests meet the fault").await;
     }
 
     /// How many have met it.
@@ -54,14 +62,26 @@ impl Rule {
     }
 
     /// Waits until the client has given up so many of the requests that are held, or has died.
+    ///
+    /// # Panics
+    /// It has not within a minute.
     pub async fn abandoned(&self, count: usize) {
-        let _ = self.progress.abandoned.subscribe().wait_for(|now| *now >= count).await;
+        wait(&self.progress.abandoned, count, "requests are given up").await;
     }
 
     /// Lets go on what is held; later requests are not held any more.
     pub fn release(&self) {
         self.rules.remove(&self.progress);
         self.progress.released.send_replace(true);
+    }
+}
+
+#[expect(clippy::panic, reason = "failing a test is what this is for")]
+async fn wait(counter: &watch::Sender<usize>, count: usize, what: &str) {
+    let mut counter = counter.subscribe();
+    let reached = counter.wait_for(|now| *now >= count);
+    if timeout(DEADLINE, reached).await.is_err() {
+        panic!("not within {DEADLINE:?}: {count} {what}");
     }
 }
 
@@ -105,7 +125,10 @@ impl Rules {
 impl Progress {
     /// Waits for the release. Dropped before, the client has gone.
     pub(super) async fn hold(&self) {
-        let mut waits = Waits { progress: self, whole: false };
+        let mut waits = Waits {
+            progress: self,
+            whole: false,
+        };
         let _ = self.released.subscribe().wait_for(|released| *released).await;
         waits.whole = true;
     }
