@@ -121,7 +121,7 @@ async fn start(args: Run) -> Result<u8, Error> {
         _ = signals.next() => return Ok(0),
     };
     let (events, announced) = mpsc::channel(events::BACKLOG);
-    let (watched_kinds, kinds) = watch::channel(Vec::new());
+    let (watched_kinds, kinds) = watch::channel(introduction.registered.clone());
     let context = Arc::new(Context {
         username: introduction.username,
         client: client.clone(),

@@ -76,28 +76,26 @@ fn registered_resources(configuration: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The kinds that an earlier process registered and that the server still has.
-pub(crate) async fn registered_before(client: &Client) -> kube::Result<Vec<GroupKind>> {
+/// The resources that an earlier process registered and that the server still has.
+pub(crate) async fn registered_before(client: &Client) -> kube::Result<Vec<ApiResource>> {
     let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let Some(found) = api.get_opt(names::WEBHOOK_CONFIGURATION).await? else {
         return Ok(Vec::new());
     };
-    let mut kinds = Vec::new();
+    let mut found_again = Vec::new();
     for (group, plural) in registered_resources(&serde_json::to_value(found).unwrap_or_default()) {
         // A group that is gone has no objects either.
         let Some(group) = found_group(client, &group).await? else {
             continue;
         };
-        let resources = group.recommended_resources();
-        let of_plural = resources
-            .into_iter()
-            .find(|(resource, _)| resource.plural == plural);
-        kinds.extend(of_plural.map(|(r, _)| GroupKind {
-            group: r.group,
-            kind: r.kind,
-        }));
+        let resources = group.recommended_resources().into_iter();
+        found_again.extend(
+            resources
+                .map(|(resource, _)| resource)
+                .find(|r| r.plural == plural),
+        );
     }
-    Ok(kinds)
+    Ok(found_again)
 }
 
 /// A group of the API; none if the server has no such group.
@@ -373,7 +371,11 @@ async fn ensure<K: Resource<DynamicType = ()>>(
     have: &Value,
     want: &Value,
 ) -> kube::Result<()> {
-    if says(have, want) {
+    // An object from a list does not say of what kind it is.
+    if ["metadata", "webhooks"]
+        .iter()
+        .all(|part| says(&have[part], &want[part]))
+    {
         return Ok(());
     }
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<K>(&()));

@@ -30,15 +30,24 @@ const ASK_AGAIN: Duration = Duration::from_secs(30);
 const LOOK_UP_AGAIN: Duration = Duration::from_secs(1);
 
 /// Watches exactly the kinds that Rollouts refer to or that have a marked object, and says which they are to `watched`.
-/// `at_first` are the kinds that were registered by an earlier process: their marked objects are found by watching them once.
+/// `at_first` is what was registered by an earlier process: marked objects are found by watching it once, and until then it stays
+/// registered.
 pub(crate) async fn follow(
     context: Arc<Context>,
-    at_first: Vec<GroupKind>,
+    at_first: Vec<ApiResource>,
     watched: watch::Sender<Vec<ApiResource>>,
     stop: CancellationToken,
 ) -> Result<(), Infallible> {
     let mut running: BTreeMap<GroupKind, CancellationToken> = BTreeMap::new();
-    let mut unexplored: HashSet<GroupKind> = at_first.into_iter().collect();
+    let mut unexplored = HashSet::new();
+    for resource in at_first {
+        let kind = GroupKind {
+            group: resource.group.clone(),
+            kind: resource.kind.clone(),
+        };
+        context.world.set_watch(&kind, Watch::Starting, Some(resource));
+        unexplored.insert(kind);
+    }
     let mut tasks = JoinSet::new();
     loop {
         // Before all Rollouts are known, a kind that nobody seems to refer to is not to be dropped.

@@ -96,7 +96,7 @@ async fn answers_and_connections_that_fail_at_random() {
     let seed = 42;
     let mut dice = Dice::new(seed);
     let rule = proxy.rule(move |request| {
-        let spared = request.is_watch() || dice.below(2) == 0;
+        let spared = request.is_watch() || dice.below(4) > 0;
         (!spared).then(|| FAULTS[dice.below(FAULTS.len() as u64) as usize])
     });
     scene.set_version("v2").await;

@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinSet;
 
-use super::rule::{Fault, Side};
+use super::rule::{Fault, Progress, Side};
 use super::{Interrupted, Interruption, Request, State, lock};
 
 /// Accepts connections.
@@ -80,22 +80,11 @@ async fn answer(
         .await
         .map_err(io::Error::other)?;
     lock(&state.requests).push(seen.clone());
-    let (fault, progress) = state.rules.choose(&seen).unzip();
-    match fault {
-        Some(Fault::Answer(code)) => return refusal(code),
-        Some(Fault::Break(Side::Before)) => return Err(broken()),
-        _ => {}
-    }
-    if let (Some(Fault::Hold(Side::Before)), Some(progress)) = (fault, &progress) {
-        progress.hold().await;
-    }
     let interruptions = state.interruptions.subscribe();
-    let answer = forward(parts, body, state).await?;
-    match (fault, &progress) {
-        (Some(Fault::Break(Side::After)), _) => return Err(broken()),
-        (Some(Fault::Hold(Side::After)), Some(progress)) => progress.hold().await,
-        _ => {}
-    }
+    let answer = match state.rules.choose(&seen) {
+        None => forward(parts, body, state).await?,
+        Some((fault, progress)) => faulty(fault, &progress, forward(parts, body, state)).await?,
+    };
     if !seen.is_watch() {
         return Ok(answer);
     }
@@ -103,6 +92,36 @@ async fn answer(
     let dead = state.dead_below.subscribe();
     let body = interruptible(body, seen, interruptions, dead, number);
     Ok(Response::from_parts(parts, Body::from_stream(body)))
+}
+
+/// The answer to a request that meets a fault.
+async fn faulty(
+    fault: Fault,
+    progress: &Progress,
+    forwarded: impl Future<Output = Result<Response<Body>, io::Error>>,
+) -> Result<Response<Body>, io::Error> {
+    match fault {
+        Fault::Answer(code) => {
+            progress.reach();
+            refusal(code)
+        }
+        Fault::Break(side) => {
+            if side == Side::After {
+                forwarded.await?;
+            }
+            progress.reach();
+            Err(broken())
+        }
+        Fault::Hold(Side::Before) => {
+            progress.hold().await;
+            forwarded.await
+        }
+        Fault::Hold(Side::After) => {
+            let answer = forwarded.await?;
+            progress.hold().await;
+            Ok(answer)
+        }
+    }
 }
 
 fn broken() -> io::Error {

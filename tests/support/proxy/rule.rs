@@ -112,19 +112,21 @@ impl Rules {
     /// The fault of a request.
     pub(super) fn choose(&self, request: &Request) -> Option<(Fault, Arc<Progress>)> {
         let mut rules = lock(&self.0);
-        let found = rules
+        rules
             .iter_mut()
-            .find_map(|(choose, progress)| Some((choose(request)?, progress.clone())));
-        if let Some((_, progress)) = &found {
-            progress.reached.send_modify(|count| *count += 1);
-        }
-        found
+            .find_map(|(choose, progress)| Some((choose(request)?, progress.clone())))
     }
 }
 
 impl Progress {
+    /// A request has met the fault.
+    pub(super) fn reach(&self) {
+        self.reached.send_modify(|count| *count += 1);
+    }
+
     /// Waits for the release. Dropped before, the client has gone.
     pub(super) async fn hold(&self) {
+        self.reach();
         let mut waits = Waits {
             progress: self,
             whole: false,
