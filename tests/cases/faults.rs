@@ -5,4 +5,6 @@
 mod crashes;
 mod ground;
 mod leases;
+mod many;
 mod network;
+mod outages;

@@ -1,9 +1,12 @@
 //! Networks and servers that break, lie, or say nothing.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::ServiceAccount;
 use kruise_rollout::names;
-use kube::api::{Api, DeleteParams};
+use kube::api::{Api, DeleteParams, PostParams};
 use support::proxy::{Fault, Interruption, Request, Side};
 use support::{Proxy, eventually};
 
@@ -209,4 +212,60 @@ async fn r82_a_resource_version_that_is_too_old() {
     // It is gone for good, and can come back.
     let apps: Api<_> = scene.apps(&scene.admin);
     apps.delete(APP, &DeleteParams::default()).await.unwrap();
+}
+
+/// A token file that is replaced as a kubelet does it, by swapping a symbolic link.
+#[tokio::test]
+async fn r79_credentials_that_rotate() {
+    /// Tokens are read again within a minute.
+    const READ_AGAIN: Duration = Duration::from_secs(75);
+    let mut ground = Ground::take().await;
+    let proxy = Proxy::start(ground.control_plane()).await.unwrap();
+    let scene = Scene::new(&ground, "rotate").await;
+    let accounts: Api<ServiceAccount> = Api::namespaced(scene.admin.clone(), names::DEFAULT_NAMESPACE);
+    let issue = async || {
+        let (params, request) = (PostParams::default(), TokenRequest::default());
+        let issued = accounts
+            .create_token_request(names::CONTROLLER, &params, &request)
+            .await;
+        issued.unwrap().status.unwrap().token
+    };
+    let (old, new) = (issue().await, issue().await);
+
+    let folder = support::process::scratch("service-account").unwrap();
+    let token = folder.join("token");
+    let link = |content: &str, name: &str| {
+        std::fs::write(folder.join(name), content).unwrap();
+        let fresh = folder.join("fresh");
+        std::os::unix::fs::symlink(folder.join(name), &fresh).unwrap();
+        std::fs::rename(&fresh, &token).unwrap();
+    };
+    link(&old, "first");
+    let kubeconfig = proxy.kubeconfig_with_token_file(&token).unwrap();
+    ground
+        .start_controller_with(&kubeconfig, &["--leader-elect=false"])
+        .await
+        .unwrap();
+    scene.set(Some(0), &two_steps()).await;
+    scene.set_version("v2").await;
+    scene.wait_state(1, "StepPaused").await;
+    link(&new, "second");
+    eventually(READ_AGAIN, "the new token is used", async || {
+        let requests = proxy.requests();
+        let last = requests.last().map(|request| request.token.clone());
+        if last.as_deref() == Some(new.as_str()) {
+            Ok(())
+        } else {
+            Err("the old one is")
+        }
+    })
+    .await;
+    finish(&scene, "v2").await;
+    assert!(ground.controller.as_ref().unwrap().is_running());
+    let tokens: BTreeSet<_> = proxy
+        .requests()
+        .into_iter()
+        .map(|request| request.token)
+        .collect();
+    assert_eq!(tokens, BTreeSet::from([old, new]));
 }
