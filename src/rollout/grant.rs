@@ -7,7 +7,6 @@ use super::decide::Present;
 use super::observed::Children;
 use crate::names;
 use crate::plan::Plan;
-use crate::workload::marks::read_count;
 use crate::workload::pod::names_revision;
 use crate::workload::{Hold, PodView, UpdateOrder};
 
@@ -88,8 +87,7 @@ fn lowest(replicas: u32, exposure: u32, new: &BTreeSet<i64>) -> i64 {
 fn places(pods: &[PodView]) -> Option<BTreeMap<i64, &PodView>> {
     let mut places = BTreeMap::new();
     for pod in pods.iter().filter(|pod| !pod.terminating) {
-        let (_, number) = pod.name.rsplit_once('-')?;
-        if places.insert(read_count(number)?, pod).is_some() {
+        if places.insert(pod.ordinal()?, pod).is_some() {
             return None;
         }
     }

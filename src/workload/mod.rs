@@ -6,6 +6,7 @@
 mod adapter;
 pub mod marks;
 pub mod pod;
+pub mod release_id;
 mod statefulset;
 pub mod template;
 
@@ -87,6 +88,8 @@ pub struct View {
     pub other_strategy: Option<String>,
     /// Identity of `spec.template`.
     pub template: TemplateId,
+    /// How people name the release; see [`release_id::given`].
+    pub release_id: Option<String>,
     /// Our marks.
     pub marks: Marks,
     /// The operator's report.
@@ -112,6 +115,17 @@ impl View {
     #[must_use]
     pub fn hold(&self) -> Option<&Hold> {
         self.guard().and(self.marks.hold.as_ref())
+    }
+
+    /// The identity of the release, a valid label value: the name that people gave, else what the operator's revision leaves, which
+    /// may be nothing. `None` while the operator has not said.
+    #[must_use]
+    pub fn release_id(&self) -> Option<&str> {
+        let revision = self.reported.update_revision.as_deref();
+        let named_by_operator = revision.filter(|_| self.observed() != Some(false));
+        self.release_id.as_deref().or_else(|| {
+            named_by_operator.map(|revision| release_id::of_revision(revision).unwrap_or_default())
+        })
     }
 
     /// The partition in force.

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use super::marks::read_count;
 use crate::names;
 
 /// One pod, reduced to what decisions and reports need.
@@ -11,11 +12,20 @@ use crate::names;
 pub struct PodView {
     /// Name of the pod.
     pub name: String,
+    /// UID of the pod.
+    #[serde(skip)]
+    pub uid: String,
     /// UID of the controller owner; pods without one belong to no workload.
     #[serde(skip)]
     pub owner: Option<String>,
     /// Revision from the label `controller-revision-hash`, else `pod-template-hash`.
     pub revision: Option<String>,
+    /// Release that the pod came with, from the label [`names::ROLLOUT_ID`].
+    #[serde(skip)]
+    pub rollout_id: Option<String>,
+    /// Batch that the pod came with, as the label [`names::ROLLOUT_BATCH_ID`] has it; people may have written anything.
+    #[serde(skip)]
+    pub batch_id: Option<String>,
     /// Condition Ready is True.
     pub ready: bool,
     /// Deletion has been asked for.
@@ -48,13 +58,24 @@ impl PodView {
         let ready = condition(pod, "Ready").is_some_and(|c| c["status"] == "True");
         Self {
             name: metadata["name"].as_str().unwrap_or_default().to_owned(),
+            uid: metadata["uid"].as_str().unwrap_or_default().to_owned(),
             owner,
             revision: label(names::CONTROLLER_REVISION_HASH).or_else(|| label(names::POD_TEMPLATE_HASH)),
+            rollout_id: label(names::ROLLOUT_ID),
+            batch_id: label(names::ROLLOUT_BATCH_ID),
             ready,
             terminating: metadata.get("deletionTimestamp").is_some_and(|t| !t.is_null()),
             finished: matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded")),
             reason: if ready { None } else { reason(pod) },
         }
+    }
+
+    /// The number at the end of the name, by which StatefulSet-like operators count their pods.
+    #[must_use]
+    pub fn ordinal(&self) -> Option<i64> {
+        self.name
+            .rsplit_once('-')
+            .and_then(|(_, number)| read_count(number))
     }
 
     /// Whether the pod runs the revision: it is there and nobody has asked it to leave.
