@@ -5,6 +5,7 @@
 
 mod adapter;
 pub mod marks;
+mod ordinals;
 pub mod pod;
 pub mod release_id;
 mod statefulset;
@@ -14,6 +15,7 @@ use serde_json::Value;
 
 pub use adapter::{Adapter, Freedom, UpdateOrder, adapter_for};
 pub use marks::{Guard, Hold, Marks, Original};
+pub use ordinals::Ordinals;
 pub use pod::PodView;
 pub use statefulset::StatefulSetLike;
 pub use template::{Likeness, TemplateId};
@@ -82,6 +84,8 @@ pub struct View {
     pub label: TypeLabel,
     /// `spec.replicas`; an absent one is 1, as for every built-in kind.
     pub replicas: u32,
+    /// The ordinals that its pods have.
+    pub ordinals: Ordinals,
     /// The partition, in pods that are kept back. Absent and zero have the same effect, but are not the same manifest.
     pub partition: Option<i64>,
     /// Update type where it is not the rolling one, so that the partition has no effect.

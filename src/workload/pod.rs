@@ -90,15 +90,16 @@ impl PodView {
     }
 }
 
-/// Whether a pod's hash label names the revision: the whole name, or the part after its last dash. A bare suffix is not enough,
-/// since `ab` would then name `…-xab`.
+/// Whether a pod's hash label names the revision: they are the same, or one is what follows a dash in the other, since operators
+/// write full names in one place and bare hashes in the other. A bare suffix is not enough: `ab` would then name `…-xab`. Nothing
+/// names an empty revision, and an empty label names none.
 #[must_use]
 pub fn names_revision(label: &str, revision: &str) -> bool {
-    !label.is_empty()
-        && (label == revision
-            || revision
-                .strip_suffix(label)
-                .is_some_and(|rest| rest.ends_with('-')))
+    let ends = |whole: &str, part: &str| {
+        let rest = whole.strip_suffix(part);
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('-'))
+    };
+    !label.is_empty() && !revision.is_empty() && (ends(revision, label) || ends(label, revision))
 }
 
 fn condition<'a>(pod: &'a Value, kind: &str) -> Option<&'a Value> {
@@ -140,6 +141,10 @@ mod tests {
         assert!(!names_revision("db6", "app-6d4cf56db6"));
         assert!(!names_revision("", "app-6d4cf56db6"));
         assert!(!names_revision("app", "app-6d4cf56db6"));
+        assert!(names_revision("app-6d4cf56db6", "6d4cf56db6"));
+        assert!(!names_revision("app-6d4cf56db6", "other-6d4cf56db6"));
+        assert!(!names_revision("app-6d4cf56db6", "db6"));
+        assert!(!names_revision("app-", ""));
     }
 
     #[test]
