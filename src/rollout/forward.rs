@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::back::{Updated, believes, complete_when_open, updated};
 use super::grant::{Memory, partition};
+use super::labels::label_pods;
 use super::observed::Children;
 use super::release::{Release, begin, end, from_rest, record_revision, underway};
 use super::status::{Draft, progressing};
@@ -71,6 +72,7 @@ pub(super) fn forward(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold)
         match steps.take(draft, &mut canary) {
             Some(waits) => waits,
             None => {
+                label_pods(draft, release, number(&canary, release.plan));
                 draft.status.canary_status = Some(canary);
                 return end(
                     draft,
@@ -147,6 +149,7 @@ impl Steps<'_> {
             };
             draft.edit(p.workload, kind, p.adapter.expose(p.view, partition));
         }
+        label_pods(draft, self.release, step);
         record_revision(&mut canary, p.view, p.children);
         if matches!(waits, Waits::Operator) {
             finalising_step::RESUME_WORKLOAD.clone_into(&mut canary.finalising_step);

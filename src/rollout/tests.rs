@@ -3,6 +3,7 @@
 
 mod cluster;
 mod control;
+mod labels;
 mod lifecycle;
 mod memory;
 mod oracle;
