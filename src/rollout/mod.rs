@@ -17,6 +17,7 @@
 //! approval), StepReady (written by a person: approved), Completed.
 
 mod back;
+mod course;
 mod decide;
 mod forward;
 mod grant;
