@@ -221,10 +221,7 @@ mod tests {
     fn a_way_back_by_steps_is_approved_step_by_step() {
         let back = with(paused(), "/status/canaryStatus/rolledBack", json!(true));
         let rolling = json!([{"type": "Progressing", "status": "True", "reason": "InRolling"}]);
-        assert_eq!(
-            ask(&with(back, "/status/conditions", rolling)).unwrap().step,
-            1
-        );
+        assert_eq!(ask(&with(back, "/status/conditions", rolling)).unwrap().step, 1);
     }
 
     #[rstest]

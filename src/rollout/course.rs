@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-use super::forward::{Steps, change, enter, number};
+use super::forward::{Steps, change, enter};
 use super::observed::Children;
 use super::status::Draft;
 use crate::api::v1beta1::condition::{self, reason};
@@ -27,24 +27,37 @@ impl Steps<'_> {
             canary.last_update_time = Some(MicroTime(draft.now));
         }
         let was = usize::try_from(canary.current_step_index).unwrap_or(1);
-        let step = number(canary, self.release.plan);
+        let replanned = self.replanned(canary);
+        // The step for the rest, which nobody has written, is no refuge for a release that is not that far.
+        let most = if replanned && self.hold.granted > 0 {
+            self.written_steps()
+        } else {
+            self.release.plan.len()
+        };
+        let step = was.clamp(1, most);
         canary.current_step_index = i32::try_from(step).unwrap_or(i32::MAX);
-        let replanned = self.replan(draft, canary, step);
+        if replanned {
+            self.stay(draft, canary, step);
+        }
         self.jump(draft, canary, step, was, replanned);
+    }
+
+    /// Whether the plan is another one than at the last decision.
+    fn replanned(&self, canary: &mut CanaryStatus) -> bool {
+        let strategy = self.release.rollout.spec.strategy.canary.as_ref();
+        let hash = strategy.map(fingerprint).unwrap_or_default();
+        let recorded = std::mem::replace(&mut canary.rollout_hash, hash);
+        !recorded.is_empty() && recorded != canary.rollout_hash
+    }
+
+    fn written_steps(&self) -> usize {
+        let strategy = self.release.rollout.spec.strategy.canary.as_ref();
+        strategy.map_or(1, |canary| canary.steps.len().max(1))
     }
 
     /// Another plan: the release stays at its step, or at the last one if there are fewer now. A step that was done and has become
     /// larger is not done any more. Nothing else starts anew, and a step that has become smaller brings no other one on.
-    fn replan(&self, draft: &mut Draft<'_>, canary: &mut CanaryStatus, step: usize) -> bool {
-        let strategy = self.release.rollout.spec.strategy.canary.as_ref();
-        let hash = strategy.map(fingerprint).unwrap_or_default();
-        if canary.rollout_hash == hash {
-            return false;
-        }
-        let known = !std::mem::replace(&mut canary.rollout_hash, hash).is_empty();
-        if !known {
-            return false;
-        }
+    fn stay(&self, draft: &mut Draft<'_>, canary: &mut CanaryStatus, step: usize) {
         let done = [step_state::STEP_PAUSED, step_state::STEP_READY];
         let larger = done.contains(&canary.current_step_state.as_str()) && self.lacks(step);
         if larger {
@@ -58,7 +71,6 @@ impl Steps<'_> {
         let steps = self.release.plan.len();
         let message = format!("the plan has changed: the release is at step {step} of {steps}{again}");
         draft.tell(false, "PlanChanged", message);
-        true
     }
 
     /// Whether the step exposes more pods than are granted. Scaling up makes it so too, but is no reason to take a step again.
@@ -116,10 +128,8 @@ impl Steps<'_> {
     /// Whether we wrote this number ourselves, when the plan had another length: people have edited it, or the number of replicas
     /// decides whether one more step follows those that are written.
     fn wrote(&self, next: i32, was: usize, replanned: bool) -> bool {
-        let strategy = self.release.rollout.spec.strategy.canary.as_ref();
-        let steps = strategy.map_or(0, |canary| canary.steps.len());
         let natural = next == -1 || usize::try_from(next).is_ok_and(|next| next == was + 1);
-        natural && (replanned || was >= steps)
+        natural && (replanned || was >= self.written_steps())
     }
 }
 

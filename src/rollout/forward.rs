@@ -171,12 +171,7 @@ impl Steps<'_> {
     }
 
     /// Counts the updated pods, and says what there is to say of them. Both stay as they were until there is something else to say.
-    fn count(
-        &self,
-        draft: &Draft<'_>,
-        canary: &mut CanaryStatus,
-        message: impl Fn(i32) -> String,
-    ) -> String {
+    fn count(&self, draft: &Draft<'_>, canary: &mut CanaryStatus, message: impl Fn(i32) -> String) -> String {
         let p = self.release.present;
         let said = message(canary.canary_replicas);
         let (pods, ready) = (canary.canary_replicas, canary.canary_ready_replicas);
@@ -229,17 +224,24 @@ impl Steps<'_> {
         );
         let (plan, replicas) = (self.release.plan, p.view.replicas);
         let exposure = plan.step(step).exposure;
-        let way = if self.back { "rolling back in batches, " } else { "" };
+        let way = if self.back {
+            "rolling back in batches, "
+        } else {
+            ""
+        };
         let head = format!("{way}step {step} of {}", plan.len());
         let updated = u32::try_from(updated).unwrap_or_default();
         // Nothing brings updated pods back but another release.
-        let beyond = match updated.checked_sub(exposure).filter(|beyond| *beyond > 0) {
-            Some(beyond) => Some(format!(
-                "{updated} of {replicas} pods are updated: {beyond} {} more than the step has stay on the {} template",
-                if beyond == 1 { "pod" } else { "pods" },
-                if self.back { "stable" } else { "new" },
+        let beyond = match updated.saturating_sub(exposure) {
+            0 => None,
+            more if self.back => Some(format!(
+                "{updated} of {replicas} pods run the stable template, {more} more than the step has"
             )),
-            None => None,
+            more => Some(format!(
+                "{updated} of {replicas} pods are updated: {more} {} more than the step has {} on the new template",
+                if more == 1 { "pod" } else { "pods" },
+                if more == 1 { "stays" } else { "stay" },
+            )),
         };
         let done = || {
             let ready = || format!("{exposure} of {replicas} pods are updated and ready");
@@ -280,7 +282,7 @@ impl Steps<'_> {
 }
 
 /// The number of the present step.
-pub(super) fn number(canary: &CanaryStatus, plan: &Plan) -> usize {
+fn number(canary: &CanaryStatus, plan: &Plan) -> usize {
     usize::try_from(canary.current_step_index)
         .unwrap_or(1)
         .clamp(1, plan.len())

@@ -97,7 +97,10 @@ impl RolloutStatus {
         let by_steps = [reason::IN_ROLLING, reason::PAUSED, reason::FINALISING];
         let progressing = condition::get(&self.conditions, condition::PROGRESSING);
         self.phase == phase::PROGRESSING
-            && self.canary_status.as_ref().is_some_and(|canary| canary.rolled_back)
+            && self
+                .canary_status
+                .as_ref()
+                .is_some_and(|canary| canary.rolled_back)
             && progressing.is_some_and(|progressing| by_steps.contains(&progressing.reason.as_str()))
     }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::world::{Pod, World, adapter, revision};
 use crate::api::v1beta1::{CanaryStrategy, RolloutStatus};
+use crate::names;
 use crate::plan::{Pause, Plan};
 use crate::rollout::{Action, Decision};
 
@@ -16,6 +17,18 @@ struct Reach {
     step: usize,
     /// When the pods of this step were ready first.
     ready: Option<Timestamp>,
+    /// Pods that plans of before allowed.
+    before: u32,
+}
+
+impl Reach {
+    fn at(self, step: usize) -> Self {
+        Self {
+            step,
+            ready: None,
+            ..self
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -26,6 +39,8 @@ pub(super) struct Oracle {
     held: bool,
     /// The operator's revision of the template that everything runs and that needs no steps.
     stable: Option<String>,
+    /// The way back to the stable template needs no steps.
+    direct: bool,
     /// The operator's current revision, for operators that do not report it.
     pub(super) current: Option<String>,
     /// The partition that people asked for last; outer `None`: unknown.
@@ -50,12 +65,17 @@ impl World {
     /// Pods that may run the update template now; `None`: any number.
     fn limit(&self) -> Option<u32> {
         let template = self.view().template;
-        let stable = self.oracle.stable == Some(revision(&self.object()["spec"]["template"]));
-        if self.oracle.free || !self.oracle.held || stable {
+        let update = revision(&self.object()["spec"]["template"]);
+        let done = self
+            .pods
+            .values()
+            .all(|pod| pod.revision == update || pod.terminating);
+        let back = self.oracle.stable == Some(update) && (self.oracle.direct || done);
+        if self.oracle.free || !self.oracle.held || back {
             return None;
         }
         let reach = self.oracle.reach.get(&template.to_string())?;
-        Some(self.plan()?.step(reach.step).exposure)
+        Some(self.plan()?.step(reach.step).exposure.max(reach.before))
     }
 
     /// Steps that go on by themselves do so at most as fast as this.
@@ -87,12 +107,7 @@ impl World {
                 Pause::Seconds(seconds) => SignedDuration::from_secs(seconds.into()),
             };
             match reach.ready {
-                Some(since) if now >= since + pause => {
-                    *reach = Reach {
-                        step: reach.step + 1,
-                        ready: None,
-                    }
-                }
+                Some(since) if now >= since + pause => *reach = reach.at(reach.step + 1),
                 _ => break,
             }
         }
@@ -102,13 +117,45 @@ impl World {
         if let Some(reach) = self.oracle.reach.get_mut(template) {
             let next = usize::try_from(step).unwrap() + 1;
             if next > reach.step {
-                *reach = Reach {
-                    step: next,
-                    ready: None,
-                };
+                *reach = reach.at(next);
             }
         }
         self.oracle_looks();
+    }
+
+    /// A person writes the step to go to next. One more than are written may follow before the controller looks.
+    pub(super) fn oracle_jumps(&mut self, template: &str, to: i32) {
+        let steps = self.strategy().map_or(0, |canary| canary.steps.len() + 1);
+        let to = usize::try_from(to).ok().filter(|to| *to <= steps);
+        if let (Some(reach), Some(to)) = (self.oracle.reach.get_mut(template), to)
+            && to > reach.step
+        {
+            *reach = reach.at(to);
+        }
+        self.oracle_looks();
+    }
+
+    /// Called before the plan is edited: what it allowed until now stays.
+    pub(super) fn oracle_replans(&mut self) {
+        let Some(plan) = self.workload.is_some().then(|| self.plan()).flatten() else {
+            return;
+        };
+        for reach in self.oracle.reach.values_mut() {
+            reach.before = reach.before.max(plan.step(reach.step).exposure);
+        }
+    }
+
+    /// A person wants steps on the way back, or wants none.
+    pub(super) fn oracle_sees_the_way_back(&mut self, by_steps: bool) {
+        self.oracle.direct |= !by_steps;
+    }
+
+    fn by_steps(&self) -> bool {
+        let annotations = self
+            .rollout
+            .as_ref()
+            .and_then(|r| r.metadata.annotations.as_ref());
+        annotations.is_some_and(|all| all.get(names::ROLLBACK_IN_BATCH).is_some_and(|v| v == "true"))
     }
 
     pub(super) fn oracle_sees_a_write(&mut self, old: &Value, asked: &Value, stored: &Value) {
@@ -130,8 +177,13 @@ impl World {
                     self.oracle.stable = Some(was);
                 }
                 self.oracle.free = self.rollout.as_ref().is_none_or(|rollout| rollout.spec.disabled);
+                self.oracle.direct = old.hold().is_none() || !self.by_steps();
                 self.oracle.exempt.clear();
-                let begin = Reach { step: 1, ready: None };
+                let begin = Reach {
+                    step: 1,
+                    ready: None,
+                    before: 0,
+                };
                 self.oracle
                     .reach
                     .entry(stored.template.to_string())
