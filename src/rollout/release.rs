@@ -47,6 +47,12 @@ pub(super) fn advance(draft: &mut Draft<'_>, release: &Release<'_>) {
 
 fn wait_for_the_operator(draft: &mut Draft<'_>, p: &Present<'_>) {
     let message = format!("waiting for the operator to see the change of {}", p.workload);
+    if draft.before().phase != phase::PROGRESSING
+        && let Some(canary) = &mut draft.status.canary_status
+    {
+        // Whatever people or a release of before have left there: no release has begun.
+        step_state::COMPLETED.clone_into(&mut canary.current_step_state);
+    }
     draft.say(phase::PROGRESSING, message);
 }
 

@@ -13,6 +13,7 @@ mod properties;
 mod replan;
 mod rollback;
 mod scale;
+mod states;
 mod unfit;
 mod walk;
 mod world;

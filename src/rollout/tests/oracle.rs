@@ -49,6 +49,8 @@ pub(super) struct Oracle {
     reach: BTreeMap<String, Reach>,
     /// Ordinals that the scale subresource added above the partition.
     exempt: BTreeSet<u32>,
+    /// Every way that the status has taken from one state to another.
+    pub(super) moves: BTreeSet<(String, String)>,
     /// What must not have happened.
     pub(super) breaches: Vec<String>,
 }
