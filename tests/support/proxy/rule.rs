@@ -93,7 +93,9 @@ impl Drop for Rule {
 
 /// The rules in force.
 #[derive(Clone, Default)]
-pub(super) struct Rules(Arc<Mutex<Vec<(Choice, Arc<Progress>)>>>);
+pub(super) struct Rules(Arc<Mutex<Vec<Entry>>>);
+
+type Entry = (Choice, Arc<Progress>);
 
 impl Rules {
     pub(super) fn add(&self, choose: Choice) -> Rule {
