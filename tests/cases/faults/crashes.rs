@@ -5,7 +5,8 @@ use std::time::Duration;
 use kruise_rollout::names;
 use serde_json::json;
 use support::proxy::{Fault, Side};
-use support::{Proxy, eventually};
+use support::{Identity, Proxy, eventually};
+use tokio::sync::Notify;
 
 use super::ground::{Dice, Ground, finish, over_or_approved, two_steps};
 use crate::gate::Gate;
@@ -32,7 +33,7 @@ async fn killed_at_each_write(ground: &mut Ground, proxy: &Proxy, scene: &Scene<
             });
             match begins.take() {
                 Some(version) => drop(scene.set_version(version).await),
-                None => ground.start_alone(proxy).await,
+                None => ground.start_alone(proxy.kubeconfig()).await,
             }
             let ended = async {
                 eventually(SOON, "a write or the end", async || over_or_approved(scene).await).await;
@@ -88,15 +89,74 @@ async fn killed_before_and_after_each_write_of_a_release_and_of_a_rollback() {
     assert_eq!(registrations.count(), 0);
 }
 
+/// How many kills and stops this run has.
+fn kills() -> u64 {
+    std::env::var(KILLS).map_or(FEW_KILLS, |text| text.parse().unwrap())
+}
+
+/// One kill in a release or in a rollback, before or after one of its writes: what dies has seen all that came before.
+#[tokio::test]
+async fn killed_once_at_any_write_of_a_release_or_of_a_rollback() {
+    const WRITES: u64 = 10;
+    let (mut ground, proxy) = Ground::with_proxy().await;
+    let scene = Scene::new(&ground, "any-write").await;
+    scene.set(Some(0), &two_steps()).await;
+    let mut dice = Dice::new(7);
+    let mut stable = "v1".to_owned();
+    for round in 0..kills() / 4 {
+        let (mut left, side) = (
+            dice.below(WRITES),
+            [Side::Before, Side::After][dice.below(2) as usize],
+        );
+        let (version, back) = (format!("v{}", round + 2), dice.below(3) == 0);
+        println!("{version}: write {left}, {side:?}, back: {back}");
+        let gate = Gate::open(&scene).await;
+        let rule = proxy.rule(move |request| {
+            let met = request.is_write() && left == 0;
+            left = left.saturating_sub(u64::from(request.is_write()));
+            met.then_some(Fault::Hold(side))
+        });
+        let over = Notify::new();
+        let release = async {
+            scene.set_version(&version).await;
+            if back {
+                scene.wait_state(1, "StepPaused").await;
+                let reverted = async || scene.try_version(&stable).await;
+                eventually(SOON, "the reverted template is accepted", reverted).await;
+            }
+            finish(&scene, if back { &stable } else { &version }).await;
+            over.notify_one();
+        };
+        let death = async {
+            tokio::select! {
+                () = rule.reached(1) => {}
+                () = over.notified() => return,
+            }
+            ground.kill_controller();
+            rule.abandoned(1).await;
+            rule.release();
+            ground.start_alone(proxy.kubeconfig()).await;
+        };
+        tokio::join!(release, death);
+        if back {
+            assert!(gate.steps(&version).await.iter().all(|(_, pods)| *pods <= 1));
+        } else {
+            gate.within_grants(&version).await;
+            stable = version;
+        }
+    }
+}
+
 /// Kills, and stops of up to a second, at random moments while one release follows the other.
 #[tokio::test]
 async fn r39_kills_and_stops_at_random_moments() {
-    let kills = std::env::var(KILLS).map_or(FEW_KILLS, |text| text.parse().unwrap());
+    let kills = kills();
     let seed = 20_261_130 + kills;
     println!("{kills} kills and stops, seed {seed}");
     let mut dice = Dice::new(seed);
     let mut ground = Ground::take().await;
-    ground.start_controller().await.unwrap();
+    let kubeconfig = ground.control_plane().kubeconfig(Identity::Controller);
+    ground.start_alone(&kubeconfig).await;
     let scene = Scene::new(&ground, "random-kills").await;
     let second = json!({"duration": 1});
     let steps =
@@ -122,7 +182,7 @@ async fn r39_kills_and_stops_at_random_moments() {
                 controller.signal("CONT").unwrap();
             } else {
                 ground.kill_controller();
-                ground.start_controller().await.unwrap();
+                ground.start_alone(&kubeconfig).await;
             }
             done += 1;
         }

@@ -1,6 +1,7 @@
 //! A control plane that a case may break, and what the cases say often.
 
 use std::ops::{Deref, DerefMut};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
@@ -33,16 +34,14 @@ impl Ground {
     pub async fn with_proxy() -> (Self, Proxy) {
         let mut ground = Self::take().await;
         let proxy = Proxy::start(ground.control_plane()).await.unwrap();
-        ground.start_alone(&proxy).await;
+        ground.start_alone(proxy.kubeconfig()).await;
         (ground, proxy)
     }
 
-    /// Starts a controller that needs no lease, through a proxy.
-    pub async fn start_alone(&mut self, proxy: &Proxy) {
+    /// Starts a controller that needs no lease, and so need not wait for the lease of one that was killed.
+    pub async fn start_alone(&mut self, kubeconfig: &Path) {
         let alone = ["--leader-elect=false"];
-        self.start_controller_with(proxy.kubeconfig(), &alone)
-            .await
-            .unwrap();
+        self.start_controller_with(kubeconfig, &alone).await.unwrap();
     }
 }
 
