@@ -53,6 +53,9 @@ pub const RELEASE_MARKS: [&str; 3] = [IN_PROGRESSING, GRANTED_PARTITION, ORIGINA
 /// The partition that admission sets: larger than any ordinal, and the value that existing tools look for.
 pub const HOLD_PARTITION: i64 = 32_767;
 
+/// Annotation on a Rollout: with the value `true`, the way back to the stable template takes the steps too.
+pub const ROLLBACK_IN_BATCH: &str = "rollouts.kruise.io/rollback-in-batch";
+
 /// Annotation on a recorded template (a ControllerRevision): the template's id.
 pub const TEMPLATE_ID: &str = "rollouts.kruise.io/template-id";
 /// Annotation that a dry-run adds to a template to see whether the change is held. It is never stored.

@@ -4,19 +4,12 @@
 //! reads no clock and makes no call. Called twice on the same world it wants nothing the second time, and what cannot go on is a
 //! state with a reason, not an error.
 //!
-//! | phase | entered when | what it does | way on |
-//! |---|---|---|---|
-//! | Initial | the workload or its kind is not there | waits | the workload appears |
-//! | Disabled | `disabled`, label missing, not guardable | nothing is held | enable, set the label, mend what the condition names |
-//! | Disabling | `disabled` in mid-release | opens the workload, hands it back | by itself |
-//! | Healthy | guarded, one template | waits for a new template | a template change |
-//! | Progressing | held with another template | takes the steps | by itself, approval where a step pauses |
-//! | Terminating | the Rollout is being deleted | opens the workload, hands it back | by itself |
-//!
-//! In Progressing the step states are StepUpgrade (pods are replaced and become ready), StepPaused (waits for its seconds or for
-//! approval), StepReady (written by a person: approved), Completed.
+//! [`states::TRANSITIONS`] has every state, what leads there, and the way on from it. In Progressing the step states are
+//! StepUpgrade (pods are replaced and become ready), StepPaused (waits for its seconds or for approval), StepReady (written by a
+//! person: approved), Completed.
 
 mod back;
+mod course;
 mod decide;
 mod forward;
 mod grant;
@@ -24,6 +17,7 @@ mod labels;
 mod observed;
 mod release;
 mod rest;
+pub mod states;
 mod status;
 
 pub use decide::decide;

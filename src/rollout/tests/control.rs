@@ -142,6 +142,7 @@ impl World {
                 self.states.push(state);
             }
             self.status_writes += 1;
+            self.oracle_sees_a_move(&self.status(), &status);
             self.oracle_sees_a_status(&status);
             if let Some(rollout) = &mut self.rollout {
                 rollout.status = Some(status);
