@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-use super::back::{Updated, believes, complete_when_open, updated};
+use super::back::{Updated, believes, complete_when_open, fresh, updated};
 use super::grant::{Memory, partition};
 use super::observed::Children;
 use super::release::{Release, begin, end, from_rest, record_revision, underway};
@@ -64,6 +64,7 @@ pub(super) fn forward(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold)
         release,
         hold,
         memory,
+        now: draft.now,
     };
     let waits = if release.rollout.spec.strategy.paused {
         Waits::Unpausing
@@ -93,6 +94,7 @@ struct Steps<'a> {
     release: &'a Release<'a>,
     hold: &'a Hold,
     memory: Memory,
+    now: Timestamp,
 }
 
 impl Steps<'_> {
@@ -136,6 +138,11 @@ impl Steps<'_> {
     /// Grants the step, and says what it waits for.
     fn wait(&self, draft: &mut Draft<'_>, mut canary: CanaryStatus, waits: &Waits) {
         let p = self.release.present;
+        if matches!(waits, Waits::Pods)
+            && let Some(at) = fresh(p.view, p.children, self.now).min()
+        {
+            draft.wake_at(at);
+        }
         let step = number(&canary, self.release.plan);
         let partition = self.partition(step);
         // Paused, nothing more is granted; what a scale-up would expose is still held back.
@@ -189,6 +196,12 @@ impl Steps<'_> {
         else {
             return false;
         };
+        let ready = ready.saturating_sub(
+            fresh(view, self.release.present.children, self.now)
+                .count()
+                .try_into()
+                .unwrap_or(u32::MAX),
+        );
         let exposure = plan.step(step).exposure;
         let enough = pods >= exposure && ready + plan.tolerated(step) >= exposure;
         enough && (exposure == 0 || ready > 0) && (!plan.is_last(step) || (settled && alone))

@@ -17,6 +17,7 @@
 //! approval), StepReady (written by a person: approved), Completed.
 
 mod back;
+mod deadline;
 mod decide;
 mod forward;
 mod grant;
@@ -24,6 +25,7 @@ mod observed;
 mod release;
 mod rest;
 mod status;
+mod stuck;
 
 pub use decide::decide;
 pub use observed::{Children, Observed, Proof, Stray, Target, Workload};
@@ -81,6 +83,16 @@ pub enum Action {
     },
     /// Drop our entry in the workload's managed fields, so that later applies of its owner need no force.
     Disown(Workload),
+    /// Delete a pod that stands in the way, if it is still the very pod in the very state that was seen: never one that has become
+    /// ready meanwhile.
+    Replace {
+        /// Name of the pod in the Rollout's namespace.
+        pod: String,
+        /// Its UID.
+        uid: String,
+        /// Its resource version.
+        resource_version: String,
+    },
     /// Remove the finalizer that another controller left on the Rollout.
     DropFinalizer,
     /// Tell people, as an event on the Rollout.

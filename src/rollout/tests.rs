@@ -3,6 +3,7 @@
 
 mod cluster;
 mod control;
+mod deadline;
 mod lifecycle;
 mod memory;
 mod oracle;

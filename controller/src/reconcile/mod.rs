@@ -200,6 +200,7 @@ fn observe<'a>(context: &'a Context, key: &'a Key, snapshot: &'a Snapshot, now: 
             .collect(),
         rival: snapshot.rival.as_deref(),
         own_namespace: &context.namespace,
+        replace_stuck_pods: context.replace_stuck_pods,
         now,
     }
 }
@@ -224,6 +225,11 @@ async fn apply(
                 apply::edit(context, key, workload, *kind, patch).await?;
             }
             Action::Disown(workload) => apply::disown(context, key, workload).await?,
+            Action::Replace {
+                pod,
+                uid,
+                resource_version,
+            } => apply::replace(context, key, pod, uid, resource_version).await?,
             Action::DropFinalizer => apply::drop_finalizer(context, key, snapshot).await?,
             Action::Announce(announcement) => announcements.push(announcement.clone()),
         }

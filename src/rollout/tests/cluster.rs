@@ -15,7 +15,11 @@ impl World {
         let rolling = view.other_strategy.is_none();
         let partition = u32::try_from(view.partition_in_force()).unwrap();
         let (replicas, live) = (view.replicas, |pod: &Pod| !pod.terminating);
+        let in_order = object["spec"]["podManagementPolicy"] == "OrderedReady";
+        let now = self.now;
+        let mut complete = true;
         for ordinal in 0..replicas {
+            let uid = format!("p{ordinal}-{}", self.clock);
             if let std::collections::btree_map::Entry::Vacant(e) = self.pods.entry(ordinal) {
                 let held_back = rolling && ordinal < partition;
                 let revision = if held_back {
@@ -24,11 +28,19 @@ impl World {
                     update.clone()
                 };
                 e.insert(Pod {
+                    uid,
+                    created: now,
+                    since: now,
                     revision,
                     ready: false,
                     terminating: false,
                 });
                 self.oracle_sees_a_pod(ordinal, &update, &current);
+            }
+            let pod = &self.pods[&ordinal];
+            complete = pod.ready && live(pod);
+            if in_order && !complete {
+                break;
             }
         }
         if let Some(condemned) = self
@@ -39,7 +51,7 @@ impl World {
             .filter(|last| *last >= replicas)
         {
             self.delete_pod(condemned);
-        } else if rolling {
+        } else if rolling && (complete || !in_order) {
             let next = self
                 .pods
                 .iter()
@@ -86,10 +98,13 @@ impl World {
     pub(super) fn kubelet(&mut self) {
         self.pods.retain(|_, pod| !pod.terminating);
         for pod in self.pods.values_mut() {
-            pod.ready = !self
+            let ready = !self
                 .broken
                 .iter()
                 .any(|image| pod.revision == format!("{APP}-{image}"));
+            if pod.ready != ready {
+                (pod.ready, pod.since) = (ready, self.now);
+            }
         }
         self.oracle_looks();
     }

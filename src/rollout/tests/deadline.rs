@@ -1,0 +1,398 @@
+//! A release that does not get on: what is told, and pods in the way.
+
+use rstest::rstest;
+use serde_json::json;
+
+use super::world::{World, steps};
+use crate::api::v1beta1::condition;
+use crate::rollout::Wake;
+
+/// Step 1 of `v2`, whose only pod never becomes ready.
+fn broken(mut world: World) -> World {
+    world.broken.insert("v2".to_owned());
+    world.set_image("v2");
+    world.settle();
+    assert_eq!(world.on("v2"), [4]);
+    assert_eq!(world.at(), "Progressing 1/StepUpgrade");
+    world
+}
+
+fn deadline(world: &mut World, seconds: i32) {
+    world.edit_rollout(|rollout| {
+        let canary = rollout.spec.strategy.canary.as_mut().unwrap();
+        canary.progress_deadline_seconds = Some(seconds);
+    });
+    world.settle();
+}
+
+fn stalled(world: &World) -> (String, String) {
+    world.says(condition::STALLED)
+}
+
+fn told(reason: &str) -> (String, String) {
+    ("True".to_owned(), reason.to_owned())
+}
+
+fn seconds_until_wake(world: &World) -> Option<i64> {
+    match world.decide(&world.seen()).wake {
+        Wake::OnChange => None,
+        Wake::At(at) => Some(at.duration_since(world.now).as_secs()),
+    }
+}
+
+#[rstest]
+#[case::default(None, 600)]
+#[case::own(Some(20), 20)]
+fn a_step_that_does_not_get_on_is_told(#[case] own: Option<i32>, #[case] seconds: i64) {
+    let mut world = broken(World::guarded(5, Some(0), &steps()));
+    if let Some(own) = own {
+        deadline(&mut world, own);
+    }
+    assert_eq!(seconds_until_wake(&world), Some(seconds));
+    world.pass(seconds - 1);
+    world.settle();
+    assert_eq!(stalled(&world), Default::default());
+    world.forget_logs();
+
+    world.pass(1);
+    world.settle();
+    assert_eq!(stalled(&world), told("ProgressDeadlineExceeded"));
+    assert_eq!(world.says(condition::READY).0, "False");
+    assert_eq!(world.condition(condition::RECONCILING), None);
+    assert_eq!(
+        (world.events.as_slice(), world.status_writes),
+        (&["Stalled"][..], 1)
+    );
+    assert_eq!(seconds_until_wake(&world), None);
+    let message = world.status().message;
+    let expected = "step 1 of 3: updating to 1 of 5 pods; no progress since 2026-01-01T00:00:00Z: pod my-app-4 is not ready since \
+        2026-01-01T00:00:00Z (container main in CrashLoopBackOff: exit code 1)";
+    assert_eq!(message, expected);
+
+    // It stays as it is, and goes when the pod becomes ready.
+    world.pass(4000);
+    world.settle();
+    assert_eq!(world.status_writes, 1);
+    world.broken.clear();
+    world.settle();
+    assert_eq!(world.at(), "Progressing 1/StepPaused");
+    assert_eq!(stalled(&world), Default::default());
+    assert!(!world.status().message.contains("progress"));
+}
+
+#[test]
+fn nothing_is_told_where_the_deadline_is_off() {
+    let mut world = broken(World::guarded(5, Some(0), &steps()));
+    deadline(&mut world, 0);
+    world.pass(100_000);
+    world.settle();
+    assert_eq!(stalled(&world), Default::default());
+    assert_eq!(seconds_until_wake(&world), None);
+}
+
+#[test]
+fn nothing_is_told_of_a_pause() {
+    let mut world = World::guarded(5, Some(0), &steps());
+    world.set_image("v2");
+    world.settle();
+    world.pass(100_000);
+    world.settle();
+    assert_eq!(
+        (world.at().as_str(), stalled(&world)),
+        ("Progressing 1/StepPaused", Default::default())
+    );
+
+    let mut world = broken(World::guarded(5, Some(0), &steps()));
+    world.edit_rollout(|rollout| rollout.spec.strategy.paused = true);
+    world.settle();
+    world.pass(100_000);
+    world.settle();
+    assert_eq!(stalled(&world), Default::default());
+}
+
+#[test]
+fn every_pod_that_becomes_ready_is_progress() {
+    let mut world = World::guarded(5, Some(0), &json!([{"replicas": "100%"}]));
+    world.set_image("v2");
+    for _ in 0..5 {
+        // The operator replaces one pod after the other, and each takes longer than half the deadline.
+        for _ in 0..4 {
+            world.control();
+            world.operate();
+            if world.pods.values().any(|pod| pod.terminating) {
+                world.pods.retain(|_, pod| !pod.terminating);
+            }
+        }
+        world.pass(400);
+        world.control();
+        assert_eq!(stalled(&world), Default::default());
+        world.kubelet();
+    }
+    world.settle();
+    world.assert_done("v2", Some(0));
+}
+
+#[test]
+fn who_holds_it_up_is_told_in_order() {
+    let mut world = World::guarded(5, Some(0), &json!([{"replicas": "100%"}]));
+    world.set_image("v2");
+    for _ in 0..3 {
+        world.control();
+    }
+    // The operator asks the last pod to leave, and it stays.
+    world.operate();
+    assert!(world.pods[&4].terminating);
+    world.pass(600);
+    world.control();
+    assert_eq!(stalled(&world), told("ProgressDeadlineExceeded"));
+    let message = world.status().message;
+    assert!(
+        message.ends_with(": pod my-app-4 is terminating since 2026-01-01T00:00:00Z on node node-1"),
+        "{message}"
+    );
+
+    // Nobody is to blame.
+    let mut world = World::guarded(5, Some(0), &steps());
+    world.set_image("v2");
+    world.control();
+    world.control();
+    world.pass(600);
+    world.control();
+    assert_eq!(stalled(&world), told("ProgressDeadlineExceeded"));
+    let message = world.status().message;
+    assert!(
+        message.ends_with("no pod is in trouble: does the operator of MyStatefulApp.example.io my-app run?"),
+        "{message}"
+    );
+}
+
+#[test]
+fn three_pods_are_named() {
+    let mut world = World::guarded(5, Some(0), &json!([{"replicas": "100%"}]));
+    world.set_image("v2");
+    world.control();
+    world.control();
+    world.broken.insert("v1".to_owned());
+    world.kubelet();
+    world.pass(600);
+    world.control();
+    let message = world.status().message;
+    let start = message.find("pod my-app-0").unwrap();
+    let names: Vec<_> = message[start..]
+        .split("; ")
+        .map(|part| part.split(" is ").next().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        ["pod my-app-0", "pod my-app-1", "pod my-app-2", "and 2 more"]
+    );
+}
+
+#[test]
+fn a_restart_is_no_news() {
+    let mut world = broken(World::guarded(5, Some(0), &steps()));
+    world.pass(600);
+    world.settle();
+    let before = world.status();
+    world.forget_logs();
+    world.restart();
+    world.pass(10);
+    world.settle();
+    assert_eq!(world.status(), before);
+    assert_eq!((world.status_writes, world.events.len()), (0, 0));
+}
+
+#[test]
+fn a_rollback_has_a_deadline_of_its_own() {
+    let mut world = World::guarded(5, Some(0), &steps());
+    world.set_image("v2");
+    world.settle();
+    world.pass(100_000);
+    world.set_image("v1");
+    world.control();
+    world.control();
+    assert_eq!(world.at(), "Progressing 1/StepUpgrade");
+    assert_eq!(stalled(&world), Default::default());
+    assert_eq!(seconds_until_wake(&world), Some(600));
+    world.pass(600);
+    world.control();
+    assert_eq!(stalled(&world), told("ProgressDeadlineExceeded"));
+    world.settle();
+    world.assert_done("v1", Some(0));
+    assert_eq!(stalled(&world), Default::default());
+}
+
+/// Where pods are managed in order, a rollback works past a pod that never becomes ready.
+#[rstest]
+#[case::default(None, 30)]
+#[case::own(Some(5), 5)]
+#[case::own_and_long(Some(3600), 3600)]
+fn back_past_a_pod_in_the_way(#[case] own: Option<i32>, #[case] seconds: i64) {
+    let mut world = broken(World::in_order(5, Some(0), &steps()));
+    if let Some(own) = own {
+        deadline(&mut world, own);
+    }
+    world.set_image("v1");
+    world.settle();
+    assert_eq!(world.on("v2"), [4]);
+    assert_eq!(seconds_until_wake(&world), Some(seconds));
+    world.pass(seconds - 1);
+    world.settle();
+    assert_eq!(world.on("v2"), [4]);
+    world.forget_logs();
+    world.pass(1);
+    world.settle();
+    world.assert_done("v1", Some(0));
+    assert_eq!(world.events, ["StuckPodReplaced", "RolledBack"]);
+}
+
+#[test]
+fn forward_past_a_pod_in_the_way() {
+    let mut world = broken(World::in_order(5, Some(0), &steps()));
+    world.set_image("v3");
+    world.settle();
+    world.pass(30);
+    world.settle();
+    assert_eq!(world.at(), "Progressing 1/StepPaused");
+    assert_eq!((world.on("v3"), world.on("v2")), (vec![4], vec![]));
+    world.finish();
+    world.assert_done("v3", Some(0));
+}
+
+/// At whatever place: the operator waits for all of them, also for those that are kept back, which return as stable ones.
+#[test]
+fn forward_past_a_pod_that_is_kept_back() {
+    let mut world = World::in_order(
+        5,
+        Some(0),
+        &json!([{"replicas": "60%", "pause": {}}, {"replicas": "100%"}]),
+    );
+    world.set_image("v2");
+    world.settle();
+    assert_eq!(world.on("v2"), [2, 3, 4]);
+    let again = json!([{"replicas": 1, "pause": {}}, {"replicas": "100%"}]);
+    world.edit_rollout(|rollout| {
+        rollout.spec.strategy.canary.as_mut().unwrap().steps = serde_json::from_value(again).unwrap();
+    });
+    world.broken.insert("v2".to_owned());
+    world.kubelet();
+    world.set_image("v3");
+    world.settle();
+    assert_eq!(world.on("v3"), [0; 0]);
+    for _ in 0..3 {
+        world.pass(30);
+        world.settle();
+    }
+    assert_eq!(world.at(), "Progressing 1/StepPaused");
+    assert_eq!((world.on("v3"), world.on("v1")), (vec![4], vec![0, 1, 2, 3]));
+}
+
+/// An operator that calls the update revision current at once would bring a pod that is kept back to it.
+#[test]
+fn a_pod_that_would_come_back_updated_is_left_alone() {
+    let mut world = World::in_order(
+        5,
+        Some(0),
+        &json!([{"replicas": "60%", "pause": {}}, {"replicas": "100%"}]),
+    );
+    world.habits.current_at_once = true;
+    world.set_image("v2");
+    world.settle();
+    assert_eq!(world.on("v2"), [2, 3, 4]);
+    world.broken.insert("v2".to_owned());
+    world.kubelet();
+    world.edit_rollout(|rollout| {
+        let one = json!([{"replicas": 1, "pause": {}}, {"replicas": "100%"}]);
+        rollout.spec.strategy.canary.as_mut().unwrap().steps = serde_json::from_value(one).unwrap();
+    });
+    world.set_image("v3");
+    world.settle();
+    world.pass(30);
+    world.settle();
+    assert_eq!((world.on("v2"), world.on("v3")), (vec![2, 3], vec![]));
+    world.pass(600);
+    world.settle();
+    assert_eq!(stalled(&world), told("ProgressDeadlineExceeded"));
+    assert!(world.status().message.contains("pod my-app-2 is not ready since"));
+}
+
+#[test]
+fn nobody_is_replaced_where_the_switch_is_off() {
+    let mut world = broken(World::in_order(5, Some(0), &steps()));
+    world.replaces = false;
+    world.set_image("v1");
+    world.settle();
+    world.pass(30);
+    world.forget_logs();
+    world.settle();
+    assert_eq!(world.on("v2"), [4]);
+    assert_eq!(stalled(&world), told("PodInTheWay"));
+    assert_eq!(world.events, ["Stalled"]);
+    let message = world.status().message;
+    let expected = "rolling back: pods return to the stable template, without steps; pod my-app-4 is not ready since \
+        2026-01-01T00:00:00Z (container main in CrashLoopBackOff: exit code 1); its revision my-app-v2 is neither the stable \
+        nor the wanted one, and it holds up all others, since pods are managed in order; delete it: kubectl delete pod \
+        my-app-4 -n default";
+    assert_eq!(message, expected);
+    world.pass(10_000);
+    world.settle();
+    assert_eq!(world.status().message, expected);
+    world.delete_pod(4);
+    world.settle();
+    world.assert_done("v1", Some(0));
+}
+
+/// Broken as they are, these are not in the way: the updated pod itself, pods while the release is paused, pods that do not wait
+/// for each other, and all of them while it is not known what the wanted revision is.
+#[test]
+fn what_is_not_in_the_way_stays() {
+    let replaced = |world: &mut World| {
+        world.pass(100_000);
+        world.forget_logs();
+        world.settle();
+        world.events.contains(&"StuckPodReplaced")
+    };
+    assert!(!replaced(&mut broken(World::in_order(5, Some(0), &steps()))));
+
+    let mut paused = broken(World::in_order(5, Some(0), &steps()));
+    paused.edit_rollout(|rollout| rollout.spec.strategy.paused = true);
+    paused.set_image("v3");
+    paused.settle();
+    assert!(!replaced(&mut paused));
+
+    let mut off = broken(World::in_order(5, Some(0), &steps()));
+    deadline(&mut off, 0);
+    off.set_image("v3");
+    off.settle();
+    assert!(!replaced(&mut off));
+
+    let mut parallel = broken(World::guarded(5, Some(0), &steps()));
+    parallel.patch(&json!({"spec": {"podManagementPolicy": "Parallel"}}));
+    parallel.set_image("v1");
+    assert!(!replaced(&mut parallel));
+
+    let mut unseen = broken(World::in_order(5, Some(0), &steps()));
+    unseen.set_image("v1");
+    unseen.pass(100_000);
+    unseen.forget_logs();
+    for _ in 0..5 {
+        unseen.control();
+    }
+    assert_eq!(unseen.on("v2"), [4]);
+    assert!(!unseen.events.contains(&"StuckPodReplaced"));
+}
+
+/// The pod becomes ready before the deletion arrives.
+#[test]
+fn a_pod_that_has_changed_is_not_deleted() {
+    let mut world = broken(World::in_order(5, Some(0), &steps()));
+    world.set_image("v1");
+    world.settle();
+    world.pass(30);
+    let seen = world.seen();
+    assert!(!world.decide(&seen).actions.is_empty());
+    world.broken.clear();
+    world.kubelet();
+    world.control_on(&seen, usize::MAX);
+    assert!(world.pods.values().all(|pod| !pod.terminating));
+}
