@@ -12,7 +12,7 @@ use super::observed::Children;
 use super::release::Release;
 use super::status::{Draft, Stall, why};
 use crate::api::v1beta1::condition::{self, get};
-use crate::api::v1beta1::{CanaryStatus, Rollout, phase, step_state};
+use crate::api::v1beta1::{CanaryStatus, Rollout, step_state};
 use crate::workload::{PodView, View};
 
 /// The deadline where the Rollout has none.
@@ -28,15 +28,6 @@ pub(super) fn limit(rollout: &Rollout, default: SignedDuration) -> Option<Signed
         Some(..=0) => None,
         Some(seconds) => Some(SignedDuration::from_secs(seconds.into())),
     }
-}
-
-/// The release as it stands, if it waits for pods or for the operator, and not for a person or a pause.
-pub(super) fn waiting<'d>(draft: &'d Draft<'_>, rollout: &Rollout) -> Option<&'d CanaryStatus> {
-    let canary = draft.status.canary_status.as_ref()?;
-    let waits = draft.status.phase == phase::PROGRESSING
-        && ![step_state::STEP_PAUSED, step_state::COMPLETED].contains(&canary.current_step_state.as_str())
-        && !rollout.spec.strategy.paused;
-    waits.then_some(canary)
 }
 
 /// Keeps what was told while pods are not known, as after a restart: dropped and told again it would look like news.
@@ -62,7 +53,8 @@ pub(super) fn overdue(draft: &mut Draft<'_>, release: &Release<'_>) -> Option<St
         return None;
     };
     let limit = limit(release.rollout, DEFAULT)?;
-    let since = progressed(waiting(draft, release.rollout)?, p.view, pods, draft.now)?;
+    let canary = draft.status.canary_status.as_ref().filter(|_| draft.held_up)?;
+    let since = progressed(canary, p.view, pods, draft.now)?;
     let until = since.checked_add(limit).ok()?;
     if until > draft.now {
         draft.wake_at(until);
@@ -88,15 +80,17 @@ pub(super) fn tell(draft: &mut Draft<'_>, reason: &'static str, message: String)
     Stall { reason, message }
 }
 
-/// When the release last got on. A pod that crashes again and again and is ready between counts as of its creation.
+/// When the release last got on. A pod that crashes again and again and is ready between counts as of its creation. A step that was
+/// done and has lost pods since stands still from then on.
 fn progressed(canary: &CanaryStatus, view: &View, pods: &[PodView], now: Timestamp) -> Option<Timestamp> {
-    let ready = updated_pods(view, pods).filter(|pod| pod.ready && !pod.terminating);
+    let done = canary.current_step_state != step_state::STEP_UPGRADE;
+    let updated = updated_pods(view, pods).filter(|pod| !pod.terminating);
+    let moments = updated.filter_map(|pod| match pod.ready {
+        true => pod.steadily_since(),
+        false => pod.since.filter(|_| done),
+    });
     let entered = canary.last_update_time.as_ref().map(|time| time.0);
-    ready
-        .filter_map(PodView::steadily_since)
-        .chain(entered)
-        .filter(|at| *at <= now)
-        .max()
+    moments.chain(entered).filter(|at| *at <= now).max()
 }
 
 /// The pods that hold it up: first those that should become ready, then those that should go, then those whose turn must come

@@ -31,6 +31,8 @@ fn change(canary: &mut CanaryStatus, state: &str, draft: &Draft<'_>) {
 enum Waits {
     /// Its pods.
     Pods,
+    /// Its pods again: it was done, and has lost some of them since.
+    Again,
     /// A person.
     Approval,
     /// Its seconds.
@@ -121,12 +123,16 @@ impl Steps<'_> {
                     }
                 }
             }
-            if !plan.is_last(step) {
-                enter(canary, plan, step + 1, draft);
-            } else if !self.ready(step) {
+            if !self.ready(step) {
+                if !plan.is_last(step) {
+                    return Some(Waits::Again);
+                }
                 // It became the last one while it waited, since steps or replicas are fewer now.
                 change(canary, step_state::STEP_UPGRADE, draft);
                 return Some(Waits::Pods);
+            }
+            if !plan.is_last(step) {
+                enter(canary, plan, step + 1, draft);
             } else {
                 let p = self.release.present;
                 let whole = self.hold.original.keeps_back() == 0 || complete_when_open(p.view, p.children);
@@ -138,7 +144,8 @@ impl Steps<'_> {
     /// Grants the step, and says what it waits for.
     fn wait(&self, draft: &mut Draft<'_>, mut canary: CanaryStatus, waits: &Waits) {
         let p = self.release.present;
-        if matches!(waits, Waits::Pods)
+        draft.held_up = matches!(waits, Waits::Pods | Waits::Again | Waits::Operator);
+        if matches!(waits, Waits::Pods | Waits::Again)
             && let Some(at) = fresh(p.view, p.children, self.now).min()
         {
             draft.wake_at(at);
@@ -164,7 +171,7 @@ impl Steps<'_> {
         let reason = match waits {
             Waits::Unpausing => reason::PAUSED,
             Waits::Operator => reason::FINALISING,
-            Waits::Pods | Waits::Approval | Waits::Time => reason::IN_ROLLING,
+            Waits::Pods | Waits::Again | Waits::Approval | Waits::Time => reason::IN_ROLLING,
         };
         progressing(draft, reason);
     }
@@ -268,6 +275,10 @@ fn message(release: &Release<'_>, step: usize, waits: &Waits) -> String {
                 p.view.replicas
             )
         }
+        Waits::Again => format!(
+            "{head}: pods of the step are not ready any more; goes on once {exposure} of {} pods are updated and ready",
+            p.view.replicas
+        ),
         Waits::Approval => format!(
             "{head}: {exposure} of {} pods are updated and ready; waiting for approval: kubectl kruise rollout approve \
              rollout/{name} -n {namespace}",

@@ -58,6 +58,7 @@ pub(super) fn advance(draft: &mut Draft<'_>, release: &Release<'_>) {
 fn wait_for_the_operator(draft: &mut Draft<'_>, p: &Present<'_>) {
     let message = format!("waiting for the operator to see the change of {}", p.workload);
     draft.say(phase::PROGRESSING, message);
+    draft.held_up = true;
 }
 
 /// A template that is the stable one to the last member leads back. One that differs in nothing that we would count, or that the
@@ -164,6 +165,7 @@ fn back(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
         phase::PROGRESSING,
         "rolling back: pods return to the stable template, without steps",
     );
+    draft.held_up = true;
     draft.drop_condition(condition::SUCCEEDED);
     progressing(draft, reason::CANCELLING);
 }

@@ -24,6 +24,8 @@ pub(super) struct Draft<'a> {
     pub(super) status: RolloutStatus,
     /// The time.
     pub(super) now: Timestamp,
+    /// The release waits for pods or for the operator, and not for a person or a pause.
+    pub(super) held_up: bool,
     actions: Vec<Action>,
     wake: Wake,
 }
@@ -39,6 +41,7 @@ impl<'a> Draft<'a> {
             before,
             status,
             now,
+            held_up: false,
             actions: Vec::new(),
             wake: Wake::OnChange,
         }

@@ -8,7 +8,7 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-use super::deadline::{described, limit, tell, waiting};
+use super::deadline::{described, limit, tell};
 use super::observed::Children;
 use super::release::{Release, is_stable, stable_revision};
 use super::status::{Draft, Stall, why};
@@ -24,11 +24,10 @@ const DEFAULT: SignedDuration = SignedDuration::from_secs(30);
 pub(super) fn in_the_way(draft: &mut Draft<'_>, release: &Release<'_>) -> Option<Stall> {
     let p = release.present;
     let limit = limit(release.rollout, DEFAULT)?;
-    waiting(draft, release.rollout)?;
-    let Children::Pods(pods) = p.children else {
+    let (Children::Pods(pods), true) = (p.children, draft.held_up) else {
         return None;
     };
-    let stuck = abandoned(draft, p.view, pods);
+    let stuck = abandoned(stable(draft, p.view), p.view, pods);
     let until = |pod: &PodView| {
         pod.steadily_since()
             .and_then(|since| since.checked_add(limit).ok())
@@ -54,34 +53,53 @@ pub(super) fn in_the_way(draft: &mut Draft<'_>, release: &Release<'_>) -> Option
     None
 }
 
-/// The pods in the way.
-fn abandoned<'a>(draft: &Draft<'_>, view: &View, pods: &'a [PodView]) -> Vec<&'a PodView> {
-    let Some(wanted) = view.reported.update_revision.as_deref() else {
-        return Vec::new();
-    };
-    let current = view.reported.current_revision.as_deref();
-    let stable = match stable_revision(draft, view) {
-        "" if is_stable(view) => Some(wanted),
+/// The stable revision, if it is known.
+fn stable<'a>(draft: &'a Draft<'_>, view: &'a View) -> Option<&'a str> {
+    let reported = &view.reported;
+    match stable_revision(draft, view) {
+        "" if is_stable(view) => reported.update_revision.as_deref(),
         // An operator may call the update revision current at once, and then nothing is known of the stable one.
-        "" => current.filter(|current| *current != wanted),
+        "" if reported.current_revision == reported.update_revision => None,
+        "" => reported.current_revision.as_deref(),
         known => Some(known),
-    };
-    let (Some(stable), true, Some(true)) = (stable, view.in_order, view.observed()) else {
+    }
+}
+
+/// The pods in the way.
+fn abandoned<'a>(stable: Option<&str>, view: &View, pods: &'a [PodView]) -> Vec<&'a PodView> {
+    let wanted = view.reported.update_revision.as_deref();
+    let (Some(stable), Some(wanted), true, Some(true)) = (stable, wanted, view.in_order, view.observed())
+    else {
         return Vec::new();
     };
-    let strange = |label: &str| !names_revision(label, stable) && !names_revision(label, wanted);
+    let named = |label: &str| names_revision(label, stable) || names_revision(label, wanted);
+    if !told_apart(pods, named, wanted) {
+        return Vec::new();
+    }
     // A pod that is kept back returns on the current revision.
+    let current = view.reported.current_revision.as_deref();
     let returns_as_it_may = |pod: &PodView| {
         current.is_some_and(|current| names_revision(current, stable))
-            || (place(pod, pods) >= view.partition_in_force())
+            || place(pod, pods) >= view.partition_in_force()
     };
     let mut stuck: Vec<_> = pods
         .iter()
         .filter(|pod| !pod.ready && !pod.terminating && !pod.finished)
-        .filter(|pod| pod.revision.as_deref().is_some_and(strange) && returns_as_it_may(pod))
+        .filter(|pod| pod.revision.as_deref().is_some_and(|label| !named(label)) && returns_as_it_may(pod))
         .collect();
     stuck.sort_by(|one, other| one.name.cmp(&other.name));
     stuck
+}
+
+/// Whether the labels of pods and the revisions of the operator speak of the same: a pod carries one that it names, or the only pod
+/// one of the same series. Otherwise all pods would look abandoned.
+fn told_apart(pods: &[PodView], named: impl Fn(&str) -> bool, wanted: &str) -> bool {
+    let series = |revision: &str| revision.rsplit_once('-').map(|(series, _)| series.to_owned());
+    let label = |pod: &PodView| pod.revision.clone().unwrap_or_default();
+    match pods {
+        [only] => named(&label(only)) || series(&label(only)).is_some_and(|own| Some(own) == series(wanted)),
+        _ => pods.iter().any(|pod| named(&label(pod))),
+    }
 }
 
 /// At which place the pod is at least, counted from 0: ordinals may begin later, and the partition counts places.
@@ -136,4 +154,79 @@ fn holds_up(pod: &PodView) -> String {
         described(pod),
         pod.revision.as_deref().unwrap_or_default()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::workload::{GroupKind, adapter_for};
+
+    /// A workload on its way from revision `a-1` to `a-3`, with four pods kept back.
+    fn view(change: &serde_json::Value) -> View {
+        let kind = GroupKind {
+            group: "apps".to_owned(),
+            kind: "StatefulSet".to_owned(),
+        };
+        let mut object = json!({
+            "metadata": {"uid": "u", "generation": 2},
+            "spec": {"replicas": 5, "updateStrategy": {"rollingUpdate": {"partition": 4}}},
+            "status": {"observedGeneration": 2, "currentRevision": "a-1", "updateRevision": "a-3"}
+        });
+        json_patch::merge(&mut object, change);
+        adapter_for(&kind).unwrap().view(&object).unwrap()
+    }
+
+    fn pod(ordinal: usize, revision: &str, ready: &str) -> PodView {
+        PodView::read(&json!({
+            "metadata": {"name": format!("a-{ordinal}"), "labels": {"controller-revision-hash": revision}},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]},
+        }))
+    }
+
+    /// Pods of these revisions in order; those of `a-2` and `other-2` are not ready.
+    fn pods(revisions: &[&str]) -> Vec<PodView> {
+        let ready = |revision: &str| if revision.ends_with("-2") { "False" } else { "True" };
+        let numbered = revisions.iter().enumerate();
+        numbered
+            .map(|(ordinal, revision)| pod(ordinal, revision, ready(revision)))
+            .collect()
+    }
+
+    fn stuck(stable: Option<&str>, view: &View, pods: &[PodView]) -> Vec<String> {
+        let stuck = abandoned(stable, view, pods);
+        stuck.into_iter().map(|pod| pod.name.clone()).collect()
+    }
+
+    #[rstest]
+    #[case::at_any_place(json!({}), Some("a-1"), &["a-1", "a-2", "a-1", "a-1", "a-2"], &["a-1", "a-4"])]
+    #[case::nothing_known(json!({}), None, &["a-1", "a-1", "a-1", "a-1", "a-2"], &[])]
+    #[case::in_parallel(json!({"spec": {"podManagementPolicy": "Parallel"}}), Some("a-1"), &["a-1", "a-1", "a-1", "a-1", "a-2"], &[])]
+    #[case::not_seen(json!({"metadata": {"generation": 3}}), Some("a-1"), &["a-1", "a-1", "a-1", "a-1", "a-2"], &[])]
+    #[case::would_come_back_updated(json!({"status": {"currentRevision": "a-3"}}), Some("a-1"),
+        &["a-1", "a-2", "a-1", "a-1", "a-2"], &["a-4"])]
+    #[case::would_be_below_the_partition(json!({"status": {"currentRevision": "a-3"}}), Some("a-1"), &["a-1", "a-2"], &[])]
+    #[case::labels_of_another_kind(json!({}), Some("a-1"), &["other-1", "other-2"], &[])]
+    #[case::the_only_pod(json!({}), Some("a-1"), &["a-2"], &["a-0"])]
+    #[case::the_only_pod_of_another_kind(json!({}), Some("a-1"), &["other-2"], &[])]
+    fn which_pods_are_in_the_way(
+        #[case] change: serde_json::Value,
+        #[case] stable: Option<&str>,
+        #[case] revisions: &[&str],
+        #[case] expected: &[&str],
+    ) {
+        assert_eq!(stuck(stable, &view(&change), &pods(revisions)), expected);
+    }
+
+    #[test]
+    fn ready_leaving_and_finished_pods_are_not() {
+        let mut pods = pods(&["a-1", "a-2", "a-2", "a-2"]);
+        pods[1].ready = true;
+        pods[2].terminating = true;
+        pods[3].finished = true;
+        assert_eq!(stuck(Some("a-1"), &view(&json!({})), &pods), [""; 0]);
+        assert_eq!(stuck(Some("a-2"), &view(&json!({})), &pods), [""; 0]);
+    }
 }

@@ -222,6 +222,75 @@ fn a_rollback_has_a_deadline_of_its_own() {
     assert_eq!(stalled(&world), Default::default());
 }
 
+/// A step that is done and loses pods: neither an approval nor the end of its time takes the release further until they are back.
+#[rstest]
+#[case::approved(json!({}))]
+#[case::timed(json!({"duration": 300}))]
+fn the_next_step_waits_for_pods_that_the_step_has_lost(#[case] pause: serde_json::Value) {
+    let mut world = World::guarded(
+        5,
+        Some(0),
+        &json!([{"replicas": 1, "pause": pause}, {"replicas": "100%"}]),
+    );
+    world.set_image("v2");
+    world.settle();
+    assert_eq!(world.at(), "Progressing 1/StepPaused");
+    world.pass(200);
+    world.broken.insert("v2".to_owned());
+    world.settle();
+    assert_eq!(world.at(), "Progressing 1/StepPaused");
+    world.pass(100);
+    if pause == json!({}) {
+        world.approve();
+    }
+    world.settle();
+    assert_eq!(
+        (world.canary().current_step_index, world.partition()),
+        (1, Some(4))
+    );
+    let message = world.status().message;
+    assert_eq!(
+        message,
+        "step 1 of 2: pods of the step are not ready any more; goes on once 1 of 5 pods are updated and ready"
+    );
+    world.pass(499);
+    world.settle();
+    assert_eq!(stalled(&world), Default::default());
+    world.pass(1);
+    world.settle();
+    assert_eq!(stalled(&world), told("ProgressDeadlineExceeded"));
+    world.broken.clear();
+    world.settle();
+    world.assert_done("v2", Some(0));
+}
+
+/// A pod counts once it has been ready for `minReadySeconds`.
+#[test]
+fn a_step_is_done_when_its_pods_are_available() {
+    let mut world = World::guarded(
+        5,
+        Some(0),
+        &json!([{"replicas": 1, "pause": {}}, {"replicas": "100%"}]),
+    );
+    world.patch(&json!({"spec": {"minReadySeconds": 10}}));
+    world.set_image("v2");
+    world.settle();
+    assert_eq!(world.at(), "Progressing 1/StepUpgrade");
+    assert_eq!(seconds_until_wake(&world), Some(10));
+    world.pass(10);
+    world.settle();
+    assert_eq!(world.at(), "Progressing 1/StepPaused");
+    world.approve();
+    world.settle();
+    assert_eq!(
+        (world.at().as_str(), world.on("v2").len()),
+        ("Progressing 2/StepUpgrade", 5)
+    );
+    world.pass(10);
+    world.settle();
+    world.assert_done("v2", Some(0));
+}
+
 /// Where pods are managed in order, a rollback works past a pod that never becomes ready.
 #[rstest]
 #[case::default(None, 30)]
