@@ -1,0 +1,1 @@
+//! Pods that are slow to come, slow to go, or deleted by others.
