@@ -10,6 +10,7 @@ mod oracle;
 mod properties;
 mod rollback;
 mod scale;
+mod stuck;
 mod unfit;
 mod walk;
 mod world;

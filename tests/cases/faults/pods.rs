@@ -1,15 +1,19 @@
 //! Pods that are slow to come, slow to go, or deleted by others; and sets that could update several at once.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, ListParams};
+use kube::ResourceExt as _;
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams};
 use serde_json::{Value, json};
-use support::{Entry, Identity, Mark, eventually, installed};
+use support::{ControlPlane, Entry, Identity, Installation, Mark, Options, eventually, installed};
 use tokio::time::Instant;
 
 use super::native::{govern, native, pods, stateful_set};
+use crate::changes::follow;
 use crate::gate::Gate;
 use crate::plugin::kruise;
 use crate::scene::{APP, ROLLOUT, SOON, Scene, condition, partition, walk_steps};
@@ -240,4 +244,113 @@ async fn r40_a_dropped_max_unavailable_makes_no_loop() {
         .map(|entry| (entry.verb, entry.code))
         .collect();
     assert!(writes.len() <= 5, "{writes:?}");
+}
+
+/// What was ever seen of a set and its pods.
+#[derive(Default)]
+struct Seen {
+    /// Every value of `maxUnavailable`.
+    max_unavailable: Vec<Value>,
+    ready: BTreeMap<String, bool>,
+    /// The smallest number of ready pods at any time.
+    fewest_ready: usize,
+}
+
+impl Seen {
+    /// From now on, without a gap.
+    async fn watch(scene: &Scene<'_>) -> Arc<Mutex<Self>> {
+        let pods: Api<DynamicObject> = Api::namespaced_with(
+            scene.admin.clone(),
+            scene.namespace.name(),
+            &ApiResource::erase::<Pod>(&()),
+        );
+        let seen = Arc::new(Mutex::new(Self::default()));
+        for (api, note) in [
+            (pods, Self::pod as fn(&mut Self, &DynamicObject, bool)),
+            (scene.apps(&scene.admin), Self::set),
+        ] {
+            let list = api.list(&ListParams::default()).await.unwrap();
+            for object in &list.items {
+                note(&mut seen.lock().unwrap(), object, false);
+            }
+            let from = list.metadata.resource_version.unwrap();
+            let seen = seen.clone();
+            tokio::spawn(async move {
+                let note = |object: &DynamicObject, deleted| note(&mut seen.lock().unwrap(), object, deleted);
+                let failure = follow(api, from, note).await;
+                // Then the values above are not those that the case waits for.
+                seen.lock().unwrap().max_unavailable.push(json!(failure));
+            });
+        }
+        let mut now = seen.lock().unwrap();
+        now.fewest_ready = now.ready.len();
+        drop(now);
+        seen
+    }
+
+    fn pod(&mut self, object: &DynamicObject, deleted: bool) {
+        let conditions = object.data["status"]["conditions"].as_array();
+        let is_ready = |c: &Value| c["type"] == "Ready" && c["status"] == "True";
+        let ready = !deleted && conditions.is_some_and(|all| all.iter().any(is_ready));
+        self.ready.insert(object.name_any(), ready);
+        let count = self.ready.values().filter(|ready| **ready).count();
+        self.fewest_ready = self.fewest_ready.min(count);
+    }
+
+    fn set(&mut self, object: &DynamicObject, _: bool) {
+        let value = &object.data["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"];
+        if !self.max_unavailable.contains(value) {
+            self.max_unavailable.push(value.clone());
+        }
+    }
+}
+
+/// The same where the gate is on: the field stays as people wrote it, and no more pods than it says are down at once. A first
+/// version that has never been ready is no progress.
+#[tokio::test]
+async fn r40_max_unavailable_is_left_as_it_is() {
+    let gate = vec!["--feature-gates=MaxUnavailableStatefulSet=true".to_owned()];
+    let options = Options {
+        api_server_flags: gate.clone(),
+        controller_manager_flags: gate,
+        ..Options::default()
+    };
+    let control_plane = ControlPlane::start(options).await.unwrap();
+    let installation = Installation::start(&control_plane).await.unwrap();
+    let steps = json!([{"replicas": "60%", "pause": {}}, {"replicas": "100%"}]);
+    let set = async |scene: &Scene<'_>, version: &str| {
+        let mut manifest = stateful_set(scene, version, "OrderedReady");
+        manifest["spec"]["replicas"] = json!(10);
+        manifest["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = json!(3);
+        scene.create_app(&manifest).await;
+    };
+
+    let scene = native(&installation, "r40-on").await;
+    set(&scene, "v1").await;
+    scene.wait_pods("v1", 10).await;
+    govern(&scene, &steps, 600).await;
+    let seen = Seen::watch(&scene).await;
+    scene.set_version("v2-slow-1").await;
+    scene.wait_state(1, "StepPaused").await;
+    scene.wait_pods("v2-slow-1", 6).await;
+    scene.approve().await;
+    scene.wait_phase("Healthy").await;
+    scene.wait_pods("v2-slow-1", 10).await;
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.max_unavailable, [json!(3)]);
+    assert!((7..10).contains(&seen.fewest_ready), "{}", seen.fewest_ready);
+
+    let scene = native(&installation, "r40-first").await;
+    set(&scene, "bad").await;
+    govern(&scene, &steps, 2).await;
+    scene.set_version("v2").await;
+    let rollout = scene
+        .wait("reported", |rollout| {
+            condition(rollout, "Stalled")["reason"] == "ProgressDeadlineExceeded"
+        })
+        .await;
+    assert_eq!(
+        rollout["status"]["canaryStatus"]["currentStepState"],
+        "StepUpgrade"
+    );
 }
