@@ -27,6 +27,7 @@ pub(super) struct Draft<'a> {
     /// The release waits for pods or for the operator, and not for a person or a pause.
     pub(super) held_up: bool,
     actions: Vec<Action>,
+    told: Vec<Announcement>,
     wake: Wake,
 }
 
@@ -43,6 +44,7 @@ impl<'a> Draft<'a> {
             now,
             held_up: false,
             actions: Vec::new(),
+            told: Vec::new(),
             wake: Wake::OnChange,
         }
     }
@@ -94,6 +96,15 @@ impl<'a> Draft<'a> {
 
     pub(super) fn act(&mut self, action: Action) {
         self.actions.push(action);
+    }
+
+    /// Tells people once, beside what follows from the change of state.
+    pub(super) fn tell(&mut self, warning: bool, reason: &'static str, message: String) {
+        self.told.push(Announcement {
+            warning,
+            reason,
+            message,
+        });
     }
 
     /// Adds an edit unless it changes nothing.
@@ -152,6 +163,9 @@ impl<'a> Draft<'a> {
         if reason.is_empty() {
             return;
         }
+        if self.status.phase != phase::PROGRESSING {
+            self.drop_condition(condition::JUMP);
+        }
         self.condition(condition::READY, ready, &reason, &message);
         if at_work && !stalled {
             self.condition(condition::RECONCILING, true, &reason, &message);
@@ -162,7 +176,7 @@ impl<'a> Draft<'a> {
 
     fn announce(&mut self) {
         let (before, after) = (self.before, &self.status);
-        let mut events = Vec::new();
+        let mut events = std::mem::take(&mut self.told);
         let mut say = |warning: bool, reason: &'static str, message: &str| {
             events.push(Announcement {
                 warning,
@@ -221,8 +235,9 @@ impl<'a> State<'a> {
     fn reason_after(&self, was: &Self) -> Option<&'static str> {
         match (self.phase, self.state) {
             (phase::PROGRESSING, _) if self.back && !was.back => Some("RollingBack"),
-            (phase::PROGRESSING, _) if self.back => None,
-            (phase::PROGRESSING, _) if was.phase != phase::PROGRESSING || self.template != was.template => {
+            (phase::PROGRESSING, _)
+                if !self.back && (was.phase != phase::PROGRESSING || self.template != was.template) =>
+            {
                 Some("ReleaseStarted")
             }
             (phase::PROGRESSING, step_state::STEP_PAUSED) => Some("StepPaused"),

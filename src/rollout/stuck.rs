@@ -13,7 +13,6 @@ use super::observed::Children;
 use super::release::{Release, is_stable, stable_revision};
 use super::status::{Draft, Stall, why};
 use super::{Action, Announcement};
-use crate::workload::marks::read_count;
 use crate::workload::pod::names_revision;
 use crate::workload::{PodView, View};
 
@@ -104,13 +103,9 @@ fn told_apart(pods: &[PodView], named: impl Fn(&str) -> bool, wanted: &str) -> b
 
 /// At which place the pod is at least, counted from 0: ordinals may begin later, and the partition counts places.
 fn place(pod: &PodView, pods: &[PodView]) -> i64 {
-    let ordinal = |pod: &PodView| {
-        pod.name
-            .rsplit_once('-')
-            .and_then(|(_, number)| read_count(number))
-    };
-    let Some(own) = ordinal(pod) else { return -1 };
-    let lower = pods.iter().filter_map(ordinal).filter(|other| *other < own);
+    let Some(own) = pod.ordinal() else { return -1 };
+    let ordinals = pods.iter().filter_map(PodView::ordinal);
+    let lower = ordinals.filter(|other| *other < own);
     i64::try_from(lower.count()).unwrap_or(-1)
 }
 

@@ -1,5 +1,9 @@
-//! Faults that people have reported of products of this kind, each as a case. Names begin with the number of the report.
+//! Faults that people have reported of products of this kind; a case begins with the number of its report.
 
+mod batches;
+mod fixtures;
 mod native;
 mod pods;
+mod reports;
+mod revisions;
 mod stuck;

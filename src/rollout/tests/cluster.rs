@@ -19,7 +19,6 @@ impl World {
         let now = self.now;
         let mut complete = true;
         for ordinal in 0..replicas {
-            let uid = format!("p{ordinal}-{}", self.clock);
             if let std::collections::btree_map::Entry::Vacant(e) = self.pods.entry(ordinal) {
                 let held_back = rolling && ordinal < partition;
                 let revision = if held_back {
@@ -27,13 +26,13 @@ impl World {
                 } else {
                     update.clone()
                 };
+                self.pods_made += 1;
                 e.insert(Pod {
-                    uid,
                     created: now,
                     since: now,
                     revision,
-                    ready: false,
-                    terminating: false,
+                    uid: format!("p{}", self.pods_made),
+                    ..Pod::default()
                 });
                 self.oracle_sees_a_pod(ordinal, &update, &current);
             }

@@ -1,23 +1,15 @@
 //! A StatefulSet of Kubernetes' own under a Rollout, and what the controller did to its pods.
 
-use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::api::{Api, ApiResource, ListParams};
+use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
-use support::{Identity, Installation, Mark};
+use support::{Identity, Mark};
 
-use crate::scene::{APP, Scene};
+use crate::scene::Scene;
 
-/// A scene whose app is a StatefulSet.
-pub async fn native<'a>(installation: &Installation<'a>, prefix: &str) -> Scene<'a> {
-    Scene::of_kind(installation, prefix, ApiResource::erase::<StatefulSet>(&())).await
-}
-
-/// The manifest of that StatefulSet.
-pub fn stateful_set(scene: &Scene<'_>, version: &str, management: &str) -> Value {
-    let mut manifest = scene.manifest(version, Some(0));
-    manifest["spec"]["serviceName"] = json!(APP);
-    manifest["spec"]["selector"] = json!({"matchLabels": {"app": APP}});
+/// The manifest of a StatefulSet whose pods are managed in this way.
+pub fn managed(scene: &Scene<'_>, version: &str, management: &str) -> Value {
+    let mut manifest = scene.stateful_set(version, 5);
     manifest["spec"]["podManagementPolicy"] = json!(management);
     manifest
 }

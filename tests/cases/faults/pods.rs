@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use support::{ControlPlane, Entry, Identity, Installation, Mark, Options, eventually, installed};
 use tokio::time::Instant;
 
-use super::native::{govern, native, pods, stateful_set};
+use super::native::{govern, managed, pods};
 use crate::changes::follow;
 use crate::gate::Gate;
 use crate::plugin::kruise;
@@ -51,8 +51,8 @@ fn writes_of_the_controller(scene: &Scene<'_>, since: Mark) -> Vec<Entry> {
 /// Old pods take 3 seconds to end, new ones 2 to be ready and 2 more to count.
 #[tokio::test]
 async fn r04_a_release_ends_when_every_pod_is_available_and_no_other_is_left() {
-    let scene = native(installed().await, "r04").await;
-    let mut manifest = stateful_set(&scene, "v1-linger-3", "Parallel");
+    let scene = Scene::with_stateful_set(installed().await, "r04").await;
+    let mut manifest = managed(&scene, "v1-linger-3", "Parallel");
     (manifest["spec"]["replicas"], manifest["spec"]["minReadySeconds"]) = (json!(2), json!(2));
     scene.create_app(&manifest).await;
     scene.wait_pods("v1-linger-3", 2).await;
@@ -101,10 +101,8 @@ async fn r04_a_release_ends_when_every_pod_is_available_and_no_other_is_left() {
 /// Pods on both sides of the partition are deleted in a pause, and one more while the next step is at work.
 #[tokio::test]
 async fn r11_a_deleted_pod_comes_back_on_the_version_of_its_side() {
-    let scene = native(installed().await, "r11").await;
-    scene
-        .create_app(&stateful_set(&scene, "v1", "OrderedReady"))
-        .await;
+    let scene = Scene::with_stateful_set(installed().await, "r11").await;
+    scene.create_app(&managed(&scene, "v1", "OrderedReady")).await;
     scene.wait_pods("v1", 5).await;
     let steps = json!([{"replicas": 1, "pause": {}}, {"replicas": "60%", "pause": {}}, {"replicas": "100%"}]);
     govern(&scene, &steps, 600).await;
@@ -181,8 +179,8 @@ async fn r11_a_deleted_pod_comes_back_on_the_version_of_its_side() {
 /// No periodic look is needed: each step ends by the event of its last pod, each pause by that of its approval.
 #[tokio::test]
 async fn r27_what_happens_to_pods_and_approvals_is_noticed_at_once() {
-    let scene = native(installed().await, "r27").await;
-    scene.create_app(&stateful_set(&scene, "v1", "Parallel")).await;
+    let scene = Scene::with_stateful_set(installed().await, "r27").await;
+    scene.create_app(&managed(&scene, "v1", "Parallel")).await;
     scene.wait_pods("v1", 5).await;
     let mut steps: Vec<_> = (1..5)
         .map(|pods| json!({"replicas": pods, "pause": {}}))
@@ -222,8 +220,8 @@ async fn r27_what_happens_to_pods_and_approvals_is_noticed_at_once() {
 /// The API server drops `maxUnavailable` where its gate is off: then there is nothing to put back, and nobody tries.
 #[tokio::test]
 async fn r40_a_dropped_max_unavailable_makes_no_loop() {
-    let scene = native(installed().await, "r40-off").await;
-    let mut manifest = stateful_set(&scene, "v1", "Parallel");
+    let scene = Scene::with_stateful_set(installed().await, "r40-off").await;
+    let mut manifest = managed(&scene, "v1", "Parallel");
     manifest["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = json!(3);
     scene.create_app(&manifest).await;
     scene.wait_pods("v1", 5).await;
@@ -288,6 +286,12 @@ impl Seen {
         seen
     }
 
+    fn assert(seen: &Mutex<Self>) {
+        let seen = seen.lock().unwrap();
+        assert_eq!(seen.max_unavailable, [json!(3)]);
+        assert!((7..10).contains(&seen.fewest_ready), "{}", seen.fewest_ready);
+    }
+
     fn pod(&mut self, object: &DynamicObject, deleted: bool) {
         let conditions = object.data["status"]["conditions"].as_array();
         let is_ready = |c: &Value| c["type"] == "Ready" && c["status"] == "True";
@@ -319,13 +323,13 @@ async fn r40_max_unavailable_is_left_as_it_is() {
     let installation = Installation::start(&control_plane).await.unwrap();
     let steps = json!([{"replicas": "60%", "pause": {}}, {"replicas": "100%"}]);
     let set = async |scene: &Scene<'_>, version: &str| {
-        let mut manifest = stateful_set(scene, version, "OrderedReady");
+        let mut manifest = managed(scene, version, "OrderedReady");
         manifest["spec"]["replicas"] = json!(10);
         manifest["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = json!(3);
         scene.create_app(&manifest).await;
     };
 
-    let scene = native(&installation, "r40-on").await;
+    let scene = Scene::with_stateful_set(&installation, "r40-on").await;
     set(&scene, "v1").await;
     scene.wait_pods("v1", 10).await;
     govern(&scene, &steps, 600).await;
@@ -336,11 +340,9 @@ async fn r40_max_unavailable_is_left_as_it_is() {
     scene.approve().await;
     scene.wait_phase("Healthy").await;
     scene.wait_pods("v2-slow-1", 10).await;
-    let seen = seen.lock().unwrap();
-    assert_eq!(seen.max_unavailable, [json!(3)]);
-    assert!((7..10).contains(&seen.fewest_ready), "{}", seen.fewest_ready);
+    Seen::assert(&seen);
 
-    let scene = native(&installation, "r40-first").await;
+    let scene = Scene::with_stateful_set(&installation, "r40-first").await;
     set(&scene, "bad").await;
     govern(&scene, &steps, 2).await;
     scene.set_version("v2").await;

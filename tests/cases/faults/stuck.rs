@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use support::{ControlPlane, Identity, Installation, Options, eventually, installed};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::native::{deleted_by_the_controller, events, govern, native, pods, stateful_set};
+use super::native::{deleted_by_the_controller, events, govern, managed, pods};
 use crate::gate::Gate;
 use crate::plugin::{Said, kruise};
 use crate::scene::{ROLLOUT, SOON, Scene, condition, partition, walk_steps};
@@ -18,8 +18,8 @@ const FIRST: &str = "my-app-4";
 
 /// A native StatefulSet on v1 with its Rollout, in step 1 of a version that crashes.
 async fn crashing<'a>(installation: &Installation<'a>, prefix: &str, management: &str) -> Scene<'a> {
-    let scene = native(installation, prefix).await;
-    scene.create_app(&stateful_set(&scene, "v1", management)).await;
+    let scene = Scene::with_stateful_set(installation, prefix).await;
+    scene.create_app(&managed(&scene, "v1", management)).await;
     scene.wait_pods("v1", 5).await;
     govern(&scene, &walk_steps(), 2).await;
     scene.set_version("bad").await;
@@ -272,10 +272,8 @@ async fn r05_a_fixed_version_takes_the_place_of_the_broken_one() {
 /// claimed.
 #[tokio::test]
 async fn r40_a_broken_first_version_is_reported() {
-    let scene = native(installed().await, "r40-bad").await;
-    scene
-        .create_app(&stateful_set(&scene, "bad", "OrderedReady"))
-        .await;
+    let scene = Scene::with_stateful_set(installed().await, "r40-bad").await;
+    scene.create_app(&managed(&scene, "bad", "OrderedReady")).await;
     govern(&scene, &walk_steps(), 2).await;
     let mark = scene.namespace.control_plane().audit().mark();
     scene.set_version("v2").await;
@@ -294,8 +292,8 @@ async fn r40_a_broken_first_version_is_reported() {
 
 /// The pod of v1 that is updated first never ends.
 async fn hangs(prefix: &str, management: &str) {
-    let scene = native(installed().await, prefix).await;
-    scene.create_app(&stateful_set(&scene, "v1", management)).await;
+    let scene = Scene::with_stateful_set(installed().await, prefix).await;
+    scene.create_app(&managed(&scene, "v1", management)).await;
     scene.wait_pods("v1", 5).await;
     govern(&scene, &walk_steps(), 2).await;
     let image = json!({"spec": {"containers": [{"name": "app", "image": "my-registry/my-app:v1-hang"}]}});
