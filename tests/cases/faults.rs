@@ -2,6 +2,9 @@
 
 mod batches;
 mod fixtures;
+mod native;
+mod pods;
 mod reports;
 mod revisions;
+mod stuck;
 mod unasked;
