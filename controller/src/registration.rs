@@ -58,7 +58,7 @@ pub(crate) async fn registered_before(client: &Client) -> kube::Result<Vec<Group
     for (group, plural) in registered_resources(&serde_json::to_value(found).unwrap_or_default()) {
         // A group that is gone has no objects either.
         if let Ok(group) = kube::discovery::group(client, &group).await {
-            let resources = group.recommended_resources();
+            let resources = group.resources_by_stability();
             let of_plural = resources
                 .into_iter()
                 .find(|(resource, _)| resource.plural == plural);

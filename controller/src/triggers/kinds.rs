@@ -122,10 +122,13 @@ async fn follow_kind(context: Arc<Context>, kind: GroupKind, stop: CancellationT
     }
 }
 
-/// The resource of a kind, in the version that the server recommends.
+/// The resource of a kind, in its most stable version. The group may prefer another one, which need not have this kind.
 async fn find(context: &Context, kind: &GroupKind) -> kube::Result<Option<ApiResource>> {
     match discovery::group(&context.client, &kind.group).await {
-        Ok(group) => Ok(group.recommended_kind(&kind.kind).map(|(resource, _)| resource)),
+        Ok(group) => {
+            let mut resources = group.resources_by_stability().into_iter();
+            Ok(resources.find_map(|(resource, _)| (resource.kind == kind.kind).then_some(resource)))
+        }
         Err(kube::Error::Discovery(_)) => Ok(None),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(error),

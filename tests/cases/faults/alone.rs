@@ -1,8 +1,9 @@
 //! An installation for cases that need a controller of their own kind, one at a time.
 
 use kruise_rollout::api::v1beta1::Rollout;
-use kube::api::{Api, ListParams};
-use support::{ControlPlane, Identity, Installation, Options, eventually};
+use kube::api::{Api, ListParams, PostParams};
+use serde_json::json;
+use support::{ControlPlane, Identity, Installation, Options, Replica, eventually};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use crate::scene::SOON;
@@ -38,4 +39,29 @@ pub async fn alone() -> MutexGuard<'static, Installation<'static>> {
     })
     .await;
     installation
+}
+
+/// Waits until a controller is ready and the API server calls it, or one at the same address.
+pub async fn at_work(installation: &Installation<'_>, controller: &Replica) {
+    controller.wait_ready().await;
+    let admin = installation
+        .control_plane()
+        .client(Identity::Admin)
+        .await
+        .unwrap();
+    let rollouts: Api<Rollout> = Api::namespaced(admin, "default");
+    let probe = serde_json::from_value(json!({
+        "metadata": {"name": "probe"},
+        "spec": {"workloadRef": {"apiVersion": "example.io/v1", "kind": "MyStatefulApp", "name": "probe"},
+            "strategy": {"canary": {"steps": [{"replicas": "100%"}]}}},
+    }))
+    .unwrap();
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    eventually(SOON, "the controller is called", async || {
+        rollouts.create(&dry_run, &probe).await
+    })
+    .await;
 }

@@ -15,7 +15,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 use support::{Entry, Identity, Installation, Mark, eventually};
 
-use super::alone::alone;
+use super::alone::{alone, at_work};
 use super::callers::{Calls, certificates, handshake, trusted};
 use crate::kinds::OwnKind;
 use crate::scene::{SOON, Scene, walk_steps};
@@ -96,7 +96,7 @@ async fn r54_a_certificate_renewed_on_disk_is_picked_up() {
     })
     .await;
     let first = mount.renew(12);
-    controller.wait_ready().await;
+    at_work(&installation, &controller).await;
     let scene = Scene::new(&installation, "certs-disk").await;
     scene.set(Some(0), &walk_steps()).await;
     assert_eq!(
@@ -165,7 +165,7 @@ async fn r55_a_rotated_authority_is_trusted_before_it_is_used() {
     let life = "--certificate-life=5";
     let controller = installation.replica(None, &[life]).unwrap();
     let other = installation.replica(Some(controller.webhook), &[life]).unwrap();
-    controller.wait_ready().await;
+    at_work(&installation, &controller).await;
     other.wait_ready().await;
     let scene = Scene::new(&installation, "certs-rotate").await;
     scene.set(Some(0), &walk_steps()).await;
@@ -284,7 +284,7 @@ const BUNDLE: &str = "/webhooks/0/clientConfig/caBundle";
 async fn r56_a_reset_bundle_is_put_right_with_one_write() {
     let installation = alone().await;
     let controller = installation.replica(None, &["--leader-elect=false"]).unwrap();
-    controller.wait_ready().await;
+    at_work(&installation, &controller).await;
     let manifests = std::process::Command::new(&installation.product().controller)
         .arg("manifests")
         .output()

@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::interval;
 
-use super::alone::alone;
+use super::alone::{alone, at_work};
 use super::native::{self, native};
 use crate::scene::{APP, ROLLOUT, SOON, Scene, condition, partition, walk_steps};
 use crate::writes::Answer;
@@ -147,7 +147,7 @@ async fn is_held(scene: &Scene<'_>, version: &str) {
 async fn r49_without_a_webhook_everybody_else_goes_on() {
     let installation = alone().await;
     let controller = installation.replica(None, &["--leader-elect=false"]).unwrap();
-    controller.wait_ready().await;
+    at_work(&installation, &controller).await;
     let custom = Scene::new(&installation, "outage").await;
     let stateful_set = native(&installation, "outage-native").await;
     let steps = walk_steps();
@@ -174,7 +174,7 @@ async fn r49_without_a_webhook_everybody_else_goes_on() {
     }
 
     let again = installation.replica(None, &["--leader-elect=false"]).unwrap();
-    again.wait_ready().await;
+    at_work(&installation, &again).await;
     is_held(&custom, "v4").await;
     is_held(&stateful_set, "v4").await;
     custom.wait_state(1, "StepPaused").await;
@@ -184,7 +184,7 @@ async fn r49_without_a_webhook_everybody_else_goes_on() {
 async fn r50_the_webhook_is_not_in_its_own_way() {
     let installation = alone().await;
     let controller = installation.replica(None, &["--leader-elect=false"]).unwrap();
-    controller.wait_ready().await;
+    at_work(&installation, &controller).await;
     let custom = Scene::new(&installation, "recovery").await;
     let stateful_set = native(&installation, "recovery-native").await;
     let steps = walk_steps();
@@ -246,7 +246,7 @@ async fn r50_the_webhook_is_not_in_its_own_way() {
     }
 
     let again = installation.replica(None, &["--leader-elect=false"]).unwrap();
-    again.wait_ready().await;
+    at_work(&installation, &again).await;
     is_held(&stateful_set, "v2").await;
 }
 
@@ -280,10 +280,11 @@ async fn r58_definitions_need_nobody_to_be_there() {
 
     {
         let controller = installation.replica(None, &["--leader-elect=false"]).unwrap();
-        controller.wait_ready().await;
+        at_work(&installation, &controller).await;
         // All that another product of this API may have left in it.
-        let mut odd = scene.rollout_manifest(&json!([{"replicas": "7%", "weight": 20, "traffic": "20%",
-            "pause": {"duration": 2_147_483_647}}, {"replicas": 100_000, "matches": []}]));
+        let mut odd = scene.rollout_manifest(
+            &json!([{"replicas": "7%", "pause": {"duration": 2_147_483_647}}, {"replicas": 100_000}]),
+        );
         odd["spec"]["strategy"]["canary"]["failureThreshold"] = json!("10%");
         odd["metadata"]["annotations"] = json!({"rollouts.kruise.io/rolling-style": "Partition"});
         let rollout: DynamicObject = serde_json::from_value(odd).unwrap();
@@ -440,6 +441,7 @@ async fn r62_a_rolling_restart_refuses_nothing_and_lets_nothing_through() {
     };
     let (mut old, mut new) = (start().await, start().await);
     balancer.put(&[&old, &new]);
+    at_work(&installation, &new).await;
     let scene = Scene::new(&installation, "rolling").await;
     let workloads = many(&scene, 20).await;
 

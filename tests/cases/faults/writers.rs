@@ -179,11 +179,14 @@ async fn inject(installation: &Installation<'_>, scenes: &[Scene<'_>]) {
     let policies = [
         (
             "inject-pods",
+            // A sidecar twice would be one too many.
+            "Never",
             pod.join(", "),
             json!([rule("", "pods", &["CREATE"])]),
         ),
         (
             "inject-templates",
+            "IfNeeded",
             template,
             json!([
                 rule("apps", "statefulsets", &both),
@@ -191,12 +194,12 @@ async fn inject(installation: &Installation<'_>, scenes: &[Scene<'_>]) {
             ]),
         ),
     ];
-    for (name, patch, rules) in policies {
+    for (name, reinvocation, patch, rules) in policies {
         let policy = json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
             "metadata": {"name": name},
             "spec": {
-                "failurePolicy": "Fail", "reinvocationPolicy": "IfNeeded",
+                "failurePolicy": "Fail", "reinvocationPolicy": reinvocation,
                 "matchConstraints": {"resourceRules": rules, "namespaceSelector": {"matchExpressions": [
                     {"key": "kubernetes.io/metadata.name", "operator": "In", "values": namespaces}]}},
                 "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": format!("[{patch}]")}}],
