@@ -23,7 +23,7 @@ use crate::gates::Gates;
 use crate::lease::{self, Leadership};
 use crate::metrics::Metrics;
 use crate::queue::Queue;
-use crate::registration::{Endpoint, Registrar};
+use crate::registration::{Endpoint, Governed, Registrar};
 use crate::shutdown::{ENDPOINT_PAUSE, GRACE, Signals, Supervisor};
 use crate::telemetry::{self, chain};
 use crate::webhook::serve::{Deadlines, Transport, serve};
@@ -128,7 +128,7 @@ async fn start(args: Run) -> Result<u8, Error> {
 
     let client = connect(&args.connect).await?;
     let (events, announced) = mpsc::channel(events::BACKLOG);
-    let (watched_kinds, kinds) = watch::channel(Vec::new());
+    let (watched_kinds, kinds) = watch::channel(Governed::default());
     let context = Arc::new(Context {
         username: username(&client).await?,
         client: client.clone(),

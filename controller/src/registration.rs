@@ -41,7 +41,7 @@ use crate::context::Context;
 use crate::lease::Leadership;
 use crate::telemetry::chain;
 
-pub(crate) use self::entries::Endpoint;
+pub(crate) use self::entries::{Endpoint, Governed};
 
 /// Pause after a failed write.
 const RETRY: Duration = Duration::from_secs(1);
@@ -160,7 +160,7 @@ pub(crate) struct Registrar {
     context: Arc<Context>,
     endpoint: Endpoint,
     leadership: Leadership,
-    kinds: watch::Receiver<Vec<ApiResource>>,
+    kinds: watch::Receiver<Governed>,
     certificates: watch::Receiver<Option<CertState>>,
     trusted: watch::Sender<Trusted>,
     mutating: Configuration,
@@ -173,7 +173,7 @@ impl Registrar {
         context: Arc<Context>,
         endpoint: Endpoint,
         leadership: Leadership,
-        kinds: watch::Receiver<Vec<ApiResource>>,
+        kinds: watch::Receiver<Governed>,
         certificates: watch::Receiver<Option<CertState>>,
         trusted: watch::Sender<Trusted>,
     ) -> Self {
@@ -242,7 +242,7 @@ impl Registrar {
         let Some(CertState { ca_bundle_pem }) = self.certificates.borrow_and_update().clone() else {
             return Ok(None);
         };
-        let resources = self.kinds.borrow_and_update().clone();
+        let governed = self.kinds.borrow_and_update().clone();
         let client = &self.context.client;
         let owner = owner(client).await;
         let entries = |of: &Configuration| Entries {
@@ -251,14 +251,15 @@ impl Registrar {
             namespace: &self.context.namespace,
             username: &self.context.username,
         };
-        let holds = entries(&self.mutating).holds(&resources);
+        let present = self.mutating.seen.as_ref().unwrap_or(&Value::Null);
+        let holds = entries(&self.mutating).holds(&governed, present);
         let reviews = entries(&self.validating).reviews();
         let mutating = &mut self.mutating;
         let held = mutating
             .ensure::<MutatingWebhookConfiguration>(client, &owner, holds)
             .await?;
         if held.is_none() {
-            self.publish(&resources);
+            self.publish(&governed.resources);
         }
         let validating = &mut self.validating;
         let reviewed = validating

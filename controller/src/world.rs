@@ -273,6 +273,13 @@ impl World {
         keys
     }
 
+    /// Whether the server has been asked for a kind, and has answered.
+    pub(crate) fn is_looked_up(&self, kind: &GroupKind) -> bool {
+        let inner = self.lock();
+        let of_kind = inner.kinds.get(kind);
+        of_kind.is_some_and(|kind| kind.resource.is_some() || kind.watch == Watch::NoKind)
+    }
+
     /// Resource of a kind, once it is known.
     pub(crate) fn resource(&self, kind: &GroupKind) -> Option<ApiResource> {
         self.lock().kinds.get(kind)?.resource.clone()

@@ -35,6 +35,16 @@ impl Endpoint {
     }
 }
 
+/// The kinds whose updates have to come to us.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Governed {
+    /// Those that the server has.
+    pub(crate) resources: Vec<ApiResource>,
+    /// Whether these are all. As long as a kind may be missing, because nobody has looked yet, no entry is given up: without it
+    /// updates of guarded workloads would pass unseen.
+    pub(crate) complete: bool,
+}
+
 /// What all entries have in common.
 pub(super) struct Entries<'a> {
     pub(super) endpoint: &'a Endpoint,
@@ -47,12 +57,24 @@ pub(super) struct Entries<'a> {
 }
 
 impl Entries<'_> {
-    /// The entries of the mutating configuration.
-    pub(super) fn holds(&self, resources: &[ApiResource]) -> Value {
-        resources
+    /// The entries of the mutating configuration, which now is `present`.
+    pub(super) fn holds(&self, governed: &Governed, present: &Value) -> Value {
+        let mut entries: Vec<_> = governed
+            .resources
             .iter()
             .filter_map(|resource| self.hold(resource))
-            .collect()
+            .collect();
+        if !governed.complete {
+            let named: Vec<_> = entries.iter().map(|entry| entry["name"].clone()).collect();
+            let others = ours(present)
+                .filter(|entry| !named.contains(&entry["name"]))
+                .cloned();
+            entries.extend(others.map(|mut entry| {
+                entry["clientConfig"] = self.endpoint.client_config(MUTATE, self.ca_bundle_pem);
+                entry
+            }));
+        }
+        entries.into()
     }
 
     /// The entries of the validating configuration.
@@ -141,15 +163,19 @@ fn match_conditions(username: &str) -> Value {
     ])
 }
 
+/// Our entries of a mutating configuration.
+fn ours(configuration: &Value) -> impl Iterator<Item = &Value> {
+    let entries = configuration["webhooks"].as_array().into_iter().flatten();
+    entries.filter(|entry| {
+        entry["name"]
+            .as_str()
+            .is_some_and(|name| name.ends_with(names::HOLD_WEBHOOK))
+    })
+}
+
 /// What is registered, from a configuration: the group and plural of each entry of ours.
 pub(super) fn registered_resources(configuration: &Value) -> Vec<(String, String)> {
-    let entries = configuration["webhooks"].as_array().into_iter().flatten();
-    entries
-        .filter(|entry| {
-            entry["name"]
-                .as_str()
-                .is_some_and(|name| name.ends_with(names::HOLD_WEBHOOK))
-        })
+    ours(configuration)
         .filter_map(|entry| {
             let rule = entry["rules"].get(0)?;
             let text = |field: &str| rule[field].get(0)?.as_str().map(str::to_owned);
@@ -158,18 +184,31 @@ pub(super) fn registered_resources(configuration: &Value) -> Vec<(String, String
         .collect()
 }
 
-/// Whether `have` has every member of `want` with the same value; lists must have the same length.
+/// Whether `have` has every member of `want` with the same value; lists must have the same length, and the webhooks the same names,
+/// in whatever order.
 pub(super) fn says(have: &Value, want: &Value) -> bool {
     match (have, want) {
-        (Value::Object(have), Value::Object(want)) => want
-            .iter()
-            .all(|(name, want)| says(have.get(name).unwrap_or(&Value::Null), want)),
-        (Value::Array(have), Value::Array(want)) => {
-            have.len() == want.len() && have.iter().zip(want).all(|(have, want)| says(have, want))
-        }
+        (Value::Object(have), Value::Object(want)) => want.iter().all(|(name, want)| {
+            let have = have.get(name).unwrap_or(&Value::Null);
+            match (name.as_str(), have, want) {
+                ("webhooks", Value::Array(have), Value::Array(want)) => say_all(by_name(have), by_name(want)),
+                _ => says(have, want),
+            }
+        }),
+        (Value::Array(have), Value::Array(want)) => say_all(have.iter().collect(), want.iter().collect()),
         (Value::Null, Value::Array(want)) => want.is_empty(),
         (have, want) => have == want,
     }
+}
+
+fn say_all(have: Vec<&Value>, want: Vec<&Value>) -> bool {
+    have.len() == want.len() && have.into_iter().zip(want).all(|(have, want)| says(have, want))
+}
+
+fn by_name(entries: &[Value]) -> Vec<&Value> {
+    let mut entries: Vec<_> = entries.iter().collect();
+    entries.sort_by_key(|entry| entry["name"].as_str());
+    entries
 }
 
 #[cfg(test)]
@@ -187,6 +226,66 @@ mod tests {
         let reset = json!({"metadata": {"name": "a"}, "webhooks": []});
         assert!(!says(&reset, &want));
         assert!(says(&json!({}), &json!({"webhooks": []})));
+    }
+
+    #[test]
+    fn the_order_of_webhooks_does_not_matter() {
+        let entry = |name: &str, rule: &str| json!({"name": name, "rules": [{"resources": [rule]}]});
+        let want = json!({"webhooks": [entry("a", "x"), entry("b", "y")]});
+        assert!(says(
+            &json!({"webhooks": [entry("b", "y"), entry("a", "x")]}),
+            &want
+        ));
+        assert!(!says(
+            &json!({"webhooks": [entry("b", "x"), entry("a", "y")]}),
+            &want
+        ));
+        assert!(!says(&json!({"webhooks": [entry("a", "x")]}), &want));
+    }
+
+    #[test]
+    fn no_entry_is_given_up_before_all_kinds_are_known() {
+        let resource = |group: &str, plural: &str| {
+            let kind = kube::core::GroupVersionKind::gvk(group, "v1", "Kind");
+            ApiResource::from_gvk_with_plural(&kind, plural)
+        };
+        let entries = |port: u16, governed: &Governed, present: &Value| {
+            let common = Entries {
+                endpoint: &Endpoint::Url(format!("https://127.0.0.1:{port}")),
+                ca_bundle_pem: Some("pem"),
+                namespace: "ops",
+                username: "us",
+            };
+            common.holds(governed, present)
+        };
+        let (one, two) = (resource("one.example", "as"), resource("two.example", "bs"));
+        let both = Governed {
+            resources: vec![one, two.clone()],
+            complete: true,
+        };
+        let present = json!({"webhooks": entries(1, &both, &Value::Null)});
+        let none = |complete| Governed {
+            resources: Vec::new(),
+            complete,
+        };
+        let some = |complete| Governed {
+            resources: vec![two.clone()],
+            complete,
+        };
+        for unsure in [none(false), some(false)] {
+            let kept = entries(2, &unsure, &present);
+            let text = kept.to_string();
+            assert_eq!(kept.as_array().map(Vec::len), Some(2), "{text}");
+            assert!(
+                !text.contains("127.0.0.1:1") && text.matches("127.0.0.1:2").count() == 2,
+                "{text}"
+            );
+        }
+        assert_eq!(
+            entries(2, &some(true), &present).as_array().map(Vec::len),
+            Some(1)
+        );
+        assert_eq!(entries(2, &none(true), &present), json!([]));
     }
 
     #[test]

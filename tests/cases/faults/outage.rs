@@ -444,6 +444,8 @@ async fn r62_a_rolling_restart_refuses_nothing_and_lets_nothing_through() {
     at_work(&installation, &new).await;
     let scene = Scene::new(&installation, "rolling").await;
     let workloads = many(&scene, 20).await;
+    let audit = installation.control_plane().audit();
+    let since = audit.mark();
 
     let apps = scene.apps(&scene.developer);
     let mut writer = JoinSet::new();
@@ -472,6 +474,14 @@ async fn r62_a_rolling_restart_refuses_nothing_and_lets_nothing_through() {
     end.send(()).unwrap();
     let writes = writer.join_all().await[0];
     assert!(writes > 20, "{writes}");
+    // Not even for the moment in which a new process does not know yet what is governed.
+    let registrations = audit.since(since).into_iter().filter(|entry| {
+        entry.is_write() && entry.resource == "mutatingwebhookconfigurations" && entry.succeeded()
+    });
+    for registration in registrations {
+        let text = registration.request.to_string();
+        assert!(text.contains("mystatefulapps.example.io"), "{text}");
+    }
 }
 
 /// What is not there is said by `/readyz`, and nothing is answered in its place.
