@@ -1,18 +1,8 @@
-//! Kubernetes' own StatefulSets as workloads.
+//! The same workload, be it of a custom kind or a StatefulSet of Kubernetes' own.
 
-use kube::api::ApiResource;
-use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
-use support::Installation;
 
 use crate::scene::{APP, Scene};
-
-/// A scene whose workload is a StatefulSet.
-pub async fn native<'a>(installation: &Installation<'a>, prefix: &str) -> Scene<'a> {
-    let gvk = GroupVersionKind::gvk("apps", "v1", "StatefulSet");
-    let resource = ApiResource::from_gvk_with_plural(&gvk, "statefulsets");
-    Scene::of_kind(installation, prefix, resource).await
-}
 
 /// The manifest of the scene's workload; a StatefulSet needs a selector too.
 pub fn manifest(scene: &Scene<'_>, version: &str, partition: Option<i64>) -> Value {

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::interval;
 
 use super::alone::{alone, at_work};
-use super::native::{self, native};
+use super::native;
 use crate::scene::{APP, ROLLOUT, SOON, Scene, condition, partition, walk_steps};
 use crate::writes::Answer;
 
@@ -149,7 +149,7 @@ async fn r49_without_a_webhook_everybody_else_goes_on() {
     let controller = installation.replica(None, &["--leader-elect=false"]).unwrap();
     at_work(&installation, &controller).await;
     let custom = Scene::new(&installation, "outage").await;
-    let stateful_set = native(&installation, "outage-native").await;
+    let stateful_set = Scene::with_stateful_set(&installation, "outage-native").await;
     let steps = walk_steps();
     tokio::join!(native::set(&custom, &steps), native::set(&stateful_set, &steps));
     let bystanders = Bystanders::create(&custom).await;
@@ -186,7 +186,7 @@ async fn r50_the_webhook_is_not_in_its_own_way() {
     let controller = installation.replica(None, &["--leader-elect=false"]).unwrap();
     at_work(&installation, &controller).await;
     let custom = Scene::new(&installation, "recovery").await;
-    let stateful_set = native(&installation, "recovery-native").await;
+    let stateful_set = Scene::with_stateful_set(&installation, "recovery-native").await;
     let steps = walk_steps();
     tokio::join!(native::set(&custom, &steps), native::set(&stateful_set, &steps));
 

@@ -7,7 +7,7 @@ use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 use support::{Entry, Identity, Installation, eventually, installed};
 
-use super::native::{self, native};
+use super::native;
 use crate::plugin::kruise;
 use crate::scene::{APP, ROLLOUT, SOON, Scene, assert_free, condition, mark, partition, walk_steps};
 
@@ -16,7 +16,7 @@ async fn scenes(prefix: &str) -> [Scene<'static>; 2] {
     let installation = installed().await;
     [
         Scene::new(installation, prefix).await,
-        native(installation, &format!("{prefix}-native")).await,
+        Scene::with_stateful_set(installation, &format!("{prefix}-native")).await,
     ]
 }
 
@@ -280,7 +280,7 @@ async fn r57_another_version_of_the_kind_is_held_too() {
 #[tokio::test]
 async fn r57_a_foreign_kind_of_the_same_name_is_left_alone() {
     let installation = installed().await;
-    let governed = native(installation, "foreign-native").await;
+    let governed = Scene::with_stateful_set(installation, "foreign-native").await;
     native::set(&governed, &walk_steps()).await;
     let foreign = ApiResource::from_gvk(&GroupVersionKind::gvk("other.test", "v1", "StatefulSet"));
     let definition = json!({

@@ -6,7 +6,7 @@ use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use support::{Identity, Installation, eventually, installed};
 
-use super::native::{self, native};
+use super::native;
 use crate::gate::Gate;
 use crate::scene::{SOON, Scene, assert_free, condition, mark, partition, walk_steps};
 use crate::writes::{Answer, Write};
@@ -16,7 +16,7 @@ async fn scenes(prefix: &str) -> [Scene<'static>; 2] {
     let installation = installed().await;
     [
         Scene::new(installation, prefix).await,
-        native(installation, &format!("{prefix}-native")).await,
+        Scene::with_stateful_set(installation, &format!("{prefix}-native")).await,
     ]
 }
 
