@@ -25,7 +25,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kruise_rollout::names;
 use kruise_rollout::workload::GroupKind;
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PostParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, Resource};
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ use self::entries::{Entries, registered_resources, says};
 use self::pace::Pace;
 use crate::backoff::WatchBackoff;
 use crate::certs::{CertState, Trusted};
-use crate::context::Context;
+use crate::context::{Context, patch_params};
 use crate::lease::Leadership;
 use crate::telemetry::chain;
 
@@ -120,7 +120,23 @@ impl Configuration {
         })
     }
 
+    /// These entries with the `caBundle`s that the present ones have.
+    fn with_present_bundles(&self, mut entries: Value) -> Value {
+        let present = self.seen.as_ref().and_then(|seen| seen["webhooks"].as_array());
+        for entry in entries.as_array_mut().into_iter().flatten() {
+            let same =
+                present.and_then(|present| present.iter().find(|other| other["name"] == entry["name"]));
+            if let Some(bundle) = same.and_then(|same| same["clientConfig"].get("caBundle")) {
+                entry["clientConfig"]["caBundle"] = bundle.clone();
+            }
+        }
+        entries
+    }
+
     /// Writes it unless it says already what it should; when to look again, if not now.
+    ///
+    /// The list of entries is written as a whole, over the very state that was seen. An apply would leave entries behind that
+    /// others have applied too, and the API server refuses what is left of them.
     async fn ensure<K: Resource<DynamicType = ()>>(
         &mut self,
         client: &Client,
@@ -133,7 +149,8 @@ impl Configuration {
             "metadata": {"name": names::WEBHOOK_CONFIGURATION, "ownerReferences": owner},
             "webhooks": entries,
         });
-        if self.seen.as_ref().is_some_and(|have| says(have, &want)) {
+        let have = self.seen.as_ref().unwrap_or(&Value::Null);
+        if says(have, &want) {
             return Ok(None);
         }
         let now = Instant::now();
@@ -141,16 +158,33 @@ impl Configuration {
             return Ok(Some(later));
         }
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<K>(&()));
-        let params = PatchParams::apply(names::FIELD_MANAGER).force();
-        let answer = api
-            .patch(names::WEBHOOK_CONFIGURATION, &params, &Patch::Apply(&want))
-            .await?;
+        let written = if have.is_null() {
+            let params = PostParams {
+                field_manager: Some(names::FIELD_MANAGER.to_owned()),
+                ..PostParams::default()
+            };
+            let object = serde_json::from_value(want.clone()).map_err(kube::Error::SerdeError)?;
+            api.create(&params, &object).await
+        } else {
+            let mut patch = want.clone();
+            patch["metadata"]["resourceVersion"] = have["metadata"]["resourceVersion"].clone();
+            let patch = Patch::Merge(&patch);
+            api.patch(names::WEBHOOK_CONFIGURATION, &patch_params(), &patch)
+                .await
+        };
+        match written {
+            Ok(answer) => self.seen = serde_json::to_value(answer).ok(),
+            // Somebody else was faster; the watch is about to tell what they wrote.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
+                return Ok(Some(now + RETRY));
+            }
+            Err(error) => return Err(error),
+        }
         if self.pace.wrote(want, now) {
             tracing::warn!(%kind, "Put the webhook configuration right again: somebody else writes it, too.");
         } else {
             tracing::info!(%kind, "Wrote the webhook configuration.");
         }
-        self.seen = serde_json::to_value(answer).ok();
         Ok(None)
     }
 }
@@ -252,8 +286,13 @@ impl Registrar {
             username: &self.context.username,
         };
         let present = self.mutating.seen.as_ref().unwrap_or(&Value::Null);
-        let holds = entries(&self.mutating).holds(&governed, present);
-        let reviews = entries(&self.validating).reviews();
+        let mut holds = entries(&self.mutating).holds(&governed, present);
+        let mut reviews = entries(&self.validating).reviews();
+        for (of, entries) in [(&self.mutating, &mut holds), (&self.validating, &mut reviews)] {
+            if of.is_injected() {
+                *entries = of.with_present_bundles(entries.take());
+            }
+        }
         let mutating = &mut self.mutating;
         let held = mutating
             .ensure::<MutatingWebhookConfiguration>(client, &owner, holds)
