@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt as _, stream};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use kube::api::{Api, ApiResource, PostParams};
+use kruise_rollout::workload::GroupKind;
+use kube::api::{Api, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, Config, Resource};
@@ -104,8 +105,8 @@ pub(crate) async fn connect(args: &Connect) -> Result<Client, Error> {
 pub(crate) struct Introduction {
     /// The user name that the API server knows us by: one half of what exempts our own steps from the hold.
     pub(crate) username: String,
-    /// What an earlier process registered.
-    pub(crate) registered: Vec<ApiResource>,
+    /// The kinds that an earlier process registered.
+    pub(crate) registered: Vec<GroupKind>,
 }
 
 /// Asks the API server until it answers: one that is away now must not cost the minutes until a container is started again.

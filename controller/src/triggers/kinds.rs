@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connect::follow_objects;
 use crate::context::Context;
-use crate::registration::found_group;
+use crate::registration::{Governed, found_group};
 use crate::telemetry::chain;
 use crate::world::{Place, Watch};
 
@@ -30,24 +30,15 @@ const ASK_AGAIN: Duration = Duration::from_secs(30);
 const LOOK_UP_AGAIN: Duration = Duration::from_secs(1);
 
 /// Watches exactly the kinds that Rollouts refer to or that have a marked object, and says which they are to `watched`.
-/// `at_first` is what was registered by an earlier process: marked objects are found by watching it once, and until then it stays
-/// registered.
+/// `at_first` are the kinds that were registered by an earlier process: their marked objects are found by watching them once.
 pub(crate) async fn follow(
     context: Arc<Context>,
-    at_first: Vec<ApiResource>,
-    watched: watch::Sender<Vec<ApiResource>>,
+    at_first: Vec<GroupKind>,
+    watched: watch::Sender<Governed>,
     stop: CancellationToken,
 ) -> Result<(), Infallible> {
     let mut running: BTreeMap<GroupKind, CancellationToken> = BTreeMap::new();
-    let mut unexplored = HashSet::new();
-    for resource in at_first {
-        let kind = GroupKind {
-            group: resource.group.clone(),
-            kind: resource.kind.clone(),
-        };
-        context.world.set_watch(&kind, Watch::Starting, Some(resource));
-        unexplored.insert(kind);
-    }
+    let mut unexplored: HashSet<GroupKind> = at_first.into_iter().collect();
     let mut tasks = JoinSet::new();
     loop {
         // Before all Rollouts are known, a kind that nobody seems to refer to is not to be dropped.
@@ -81,11 +72,14 @@ pub(crate) async fn follow(
         }
         while tasks.try_join_next().is_some() {}
         context.metrics.watches(running.len());
-        let resources: Vec<_> = running
-            .keys()
-            .filter_map(|kind| context.world.resource(kind))
-            .collect();
-        watched.send_if_modified(|now| (*now != resources).then(|| *now = resources).is_some());
+        let governed = Governed {
+            resources: running
+                .keys()
+                .filter_map(|kind| context.world.resource(kind))
+                .collect(),
+            complete: running.keys().all(|kind| context.world.is_looked_up(kind)),
+        };
+        watched.send_if_modified(|now| (*now != governed).then(|| *now = governed).is_some());
         if stop
             .run_until_cancelled(context.kinds_changed.notified())
             .await
@@ -115,7 +109,10 @@ async fn follow_kind(context: Arc<Context>, kind: GroupKind, stop: CancellationT
                 watch_kind(&context, &kind, &resource, &stop).await;
                 continue;
             }
-            Ok(None) => context.look_at(context.world.set_watch(&kind, Watch::NoKind, None)),
+            Ok(None) => {
+                context.look_at(context.world.set_watch(&kind, Watch::NoKind, None));
+                context.kinds_changed.notify_one();
+            }
             Err(error) => {
                 // Nothing is known of the kind now; what was known stays.
                 tracing::warn!(%kind, error = %chain(&error), "A kind cannot be looked up.");
@@ -131,11 +128,14 @@ async fn follow_kind(context: Arc<Context>, kind: GroupKind, stop: CancellationT
     }
 }
 
-/// The resource of a kind, in the version that the server recommends.
+/// The resource of a kind, in its most stable version. The group may prefer another one, which need not have this kind.
 async fn find(context: &Context, kind: &GroupKind) -> kube::Result<Option<ApiResource>> {
     let group = found_group(&context.client, &kind.group).await?;
-    let found = group.and_then(|group| group.recommended_kind(&kind.kind));
-    Ok(found.map(|(resource, _)| resource))
+    let resources = group
+        .map(|group| group.resources_by_stability())
+        .unwrap_or_default();
+    let mut resources = resources.into_iter().map(|(resource, _)| resource);
+    Ok(resources.find(|resource| resource.kind == kind.kind))
 }
 
 /// Watches until the stop, or until the server says that there is no such resource.

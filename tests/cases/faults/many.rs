@@ -4,14 +4,13 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use futures::future::join_all;
-use k8s_openapi::api::events::v1::Event;
 use kruise_rollout::names;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use support::{Entry, Identity, eventually, installed};
 use tokio::task::JoinSet;
 
-use super::ground::{Dice, Ground, finish, two_steps};
+use super::ground::{Ground, finish, two_steps};
 use crate::gate::Gate;
 use crate::kinds::OwnKind;
 use crate::scene::{APP, ROLLOUT, SOON, Scene, condition, mark, partition};
@@ -74,114 +73,6 @@ async fn r39_other_writers_all_the_time() {
     assert!(of_rollout.count() <= 18, "{ours:#?}");
 }
 
-/// Eighteen workloads of the same names in three namespaces, each with a plan of its own, at once.
-#[tokio::test]
-async fn r28_each_release_follows_its_own_plan() {
-    const PODS: i64 = 6;
-    let installation = installed().await;
-    let scenes = join_all((0..3).map(|_| Scene::new(installation, "plans"))).await;
-    let all: Vec<(&Scene<'_>, String, i64)> = scenes
-        .iter()
-        .enumerate()
-        .flat_map(|(space, scene)| {
-            (0..6).map(move |i| (scene, format!("web-{i}"), 1 + (i + 2 * space as i64) % 5))
-        })
-        .collect();
-    join_all(all.iter().map(async |(scene, name, first)| {
-        let mut app = scene.manifest("v1", Some(0));
-        app["metadata"]["name"] = json!(name);
-        app["spec"]["replicas"] = json!(PODS);
-        app["spec"]["template"]["metadata"]["labels"]["app"] = json!(name);
-        scene.create_app(&app).await;
-        let mut rollout =
-            scene.rollout_manifest(&json!([{"replicas": first, "pause": {}}, {"replicas": "100%"}]));
-        rollout["metadata"]["name"] = json!(name);
-        rollout["spec"]["workloadRef"]["name"] = json!(name);
-        let rollout = serde_json::from_value(rollout).unwrap();
-        scene
-            .rollouts(&scene.developer)
-            .create(&PostParams::default(), &rollout)
-            .await
-            .unwrap();
-    }))
-    .await;
-    let status = async |scene: &Scene<'_>, name: &str, what: &str, done: &dyn Fn(&Value) -> bool| {
-        eventually(SOON, &format!("{name}: {what}"), async || {
-            let rollout = scene.rollouts(&scene.admin).get(name).await.unwrap();
-            let status = serde_json::to_value(rollout).unwrap()["status"].clone();
-            if done(&status) {
-                Ok(())
-            } else {
-                Err(format!("{status:#}"))
-            }
-        })
-        .await;
-    };
-    join_all(all.iter().map(async |(scene, name, _)| {
-        status(scene, name, "healthy", &|status| status["phase"] == "Healthy").await;
-    }))
-    .await;
-
-    let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "my-registry/my-app:v2"}]}}}});
-    join_all(all.iter().map(async |(scene, name, _)| {
-        let apps = scene.apps(&scene.developer);
-        apps.patch(name, &PatchParams::default(), &Patch::Merge(&image))
-            .await
-            .unwrap();
-    }))
-    .await;
-    join_all(all.iter().map(async |(scene, name, first)| {
-        status(scene, name, "its own first step", &|status| {
-            status["currentStepState"] == "StepPaused"
-                && status["canaryStatus"]["canaryReadyReplicas"] == *first
-        })
-        .await;
-        let app = serde_json::to_value(scene.apps(&scene.admin).get(name).await.unwrap()).unwrap();
-        assert_eq!(partition(&app), PODS - first, "{name}");
-        assert_eq!(
-            mark(&app, names::IN_PROGRESSING),
-            &json!(format!(r#"{{"rolloutName":"{name}"}}"#))
-        );
-        let updated = app["status"]["updatedReplicas"].as_i64().unwrap_or_default();
-        assert!(updated <= *first, "{name}: {updated}");
-    }))
-    .await;
-
-    let mut dice = Dice::new(28);
-    let mut order: Vec<_> = all.iter().collect();
-    order.sort_by_cached_key(|_| dice.below(1000));
-    for (scene, name, _) in order {
-        let approval = json!({"status": {"canaryStatus": {"currentStepState": "StepReady"}}});
-        let rollouts = scene.rollouts(&scene.approver);
-        rollouts
-            .patch_status(name, &PatchParams::default(), &Patch::Merge(approval))
-            .await
-            .unwrap();
-    }
-    join_all(all.iter().map(async |(scene, name, _)| {
-        status(scene, name, "its end", &|status| {
-            status["phase"] == "Healthy" && status["canaryStatus"]["currentStepState"] == "Completed"
-        })
-        .await;
-    }))
-    .await;
-    for scene in &scenes {
-        let events: Api<Event> = Api::namespaced(scene.admin.clone(), scene.namespace.name());
-        for event in events.list(&ListParams::default()).await.unwrap() {
-            let about = event.regarding.and_then(|about| about.name).unwrap_or_default();
-            let note = event.note.unwrap_or_default();
-            let others = (0..6)
-                .map(|i| format!("web-{i}"))
-                .filter(|name| !about.starts_with(name));
-            assert_eq!(
-                others.filter(|name| note.contains(name)).count(),
-                0,
-                "{about}: {note}"
-            );
-        }
-    }
-}
-
 /// Rollouts that no webhook has refused.
 fn unfit(scene: &Scene<'_>, late: &OwnKind) -> Vec<Value> {
     let of = |name: &str, reference: Value, pause: Value| {
@@ -240,18 +131,11 @@ async fn r29_objects_that_are_no_good_cost_nothing() {
     assert!(created.len() >= 3, "{created:?}");
     ground.start_controller().await.unwrap();
     for name in &created {
-        eventually(SOON, &format!("{name} is told why"), async || {
-            let rollout = bad.rollouts(&bad.admin).get(name).await.unwrap();
-            let rollout = serde_json::to_value(rollout).unwrap();
-            let ready = condition(&rollout, "Ready");
-            if ready["status"] == "False" && ready["reason"].as_str().is_some_and(|reason| !reason.is_empty())
-            {
-                Ok(())
-            } else {
-                Err(format!("{:#}", rollout["status"]))
-            }
-        })
-        .await;
+        let told = |rollout: &Value| {
+            let ready = condition(rollout, "Ready");
+            ready["status"] == "False" && ready["reason"].as_str().is_some_and(|reason| !reason.is_empty())
+        };
+        until(&bad, name, "told why", told).await;
     }
     let audit = ground.control_plane().audit();
     let (mark, since) = (audit.mark(), Instant::now());
@@ -261,19 +145,7 @@ async fn r29_objects_that_are_no_good_cost_nothing() {
     finish(&good, "v2").await;
     // What is measured is a rate, so this is no wait for a condition.
     tokio::time::sleep(Duration::from_secs(5).saturating_sub(since.elapsed())).await;
-    let entries = audit.since(mark);
-    let spent: Vec<_> = entries
-        .iter()
-        .filter(|entry| {
-            let elsewhere = entry.namespace == good.namespace.name() || entry.resource == "leases";
-            entry.user == Identity::Controller.user()
-                && !elsewhere
-                && entry.verb != "watch"
-                && entry.resource != "clusterroles"
-                && entry.group != "admissionregistration.k8s.io"
-        })
-        .map(|entry| format!("{} {}", entry.verb, entry.uri))
-        .collect();
+    let spent = spent_elsewhere(&audit.since(mark), &good);
     let seconds = since.elapsed().as_secs() as usize;
     assert!(spent.len() <= seconds, "{seconds} s: {spent:#?}");
 
@@ -289,22 +161,40 @@ async fn r29_objects_that_are_no_good_cost_nothing() {
     let mut app = bad.manifest("v1", Some(0));
     app["kind"] = json!("LateApp");
     app["spec"]["template"]["metadata"]["labels"]["app"] = json!("late");
-    apps.create(&PostParams::default(), &serde_json::from_value(app).unwrap())
-        .await
-        .unwrap();
+    let app = serde_json::from_value(app).unwrap();
+    apps.create(&PostParams::default(), &app).await.unwrap();
     for name in ["absent", "kind"] {
-        eventually(SOON, &format!("{name} is healthy"), async || {
-            let status = bad.rollouts(&bad.admin).get(name).await.unwrap().status;
-            let status = serde_json::to_value(status).unwrap();
-            if status["phase"] == "Healthy" {
-                Ok(())
-            } else {
-                Err(format!("{status:#}"))
-            }
-        })
-        .await;
+        let healthy = |rollout: &Value| rollout["status"]["phase"] == "Healthy";
+        until(&bad, name, "healthy", healthy).await;
     }
     assert!(ground.controller.as_ref().unwrap().is_running());
+}
+
+/// The controller's requests that have nothing to do with a release elsewhere, the registrations or the lease.
+fn spent_elsewhere(entries: &[Entry], release: &Scene<'_>) -> Vec<String> {
+    let apart = |entry: &&Entry| {
+        entry.user == Identity::Controller.user()
+            && entry.namespace != release.namespace.name()
+            && entry.verb != "watch"
+            && !["leases", "clusterroles"].contains(&entry.resource.as_str())
+            && entry.group != "admissionregistration.k8s.io"
+    };
+    let told = |entry: &Entry| format!("{} {}", entry.verb, entry.uri);
+    entries.iter().filter(apart).map(told).collect()
+}
+
+/// Waits until a Rollout of this name satisfies the condition.
+async fn until(scene: &Scene<'_>, name: &str, what: &str, condition: impl Fn(&Value) -> bool) {
+    eventually(SOON, &format!("{name}: {what}"), async || {
+        let rollout = scene.rollouts(&scene.admin).get(name).await.unwrap();
+        let rollout = serde_json::to_value(rollout).unwrap();
+        if condition(&rollout) {
+            Ok(())
+        } else {
+            Err(format!("{:#}", rollout["status"]))
+        }
+    })
+    .await;
 }
 
 /// More objects than one page of a list has, in front of those that are in mid-release.
