@@ -133,6 +133,7 @@ async fn start(args: Run) -> Result<u8, Error> {
         username: username(&client).await?,
         client: client.clone(),
         namespace: args.connect.namespace.clone(),
+        replace_stuck_pods: args.pods.replace_stuck_pods,
         world: World::default(),
         queue: Queue::new(),
         metrics: metrics.clone(),

@@ -84,6 +84,9 @@ pub(crate) struct Run {
         default_missing_value = "true"
     )]
     pub(crate) leader_elect: bool,
+    /// What may be done to pods.
+    #[command(flatten)]
+    pub(crate) pods: PodSwitches,
     /// Rollouts that are worked on at the same time.
     #[arg(long, env = "KRUISE_ROLLOUT_WORKERS", value_name = "N", default_value = "4",
           value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -109,6 +112,24 @@ pub(crate) struct Connect {
     pub(crate) namespace: String,
 }
 
+/// What may be done to pods.
+#[derive(Clone, Copy, Debug, Group)]
+pub(crate) struct PodSwitches {
+    /// Delete pods that stand in the way of a release: not ready, of a template that is neither the stable nor the wanted one, in a
+    /// workload whose pods are managed in order. Otherwise the Rollout names them.
+    #[arg(
+        long,
+        env = "KRUISE_ROLLOUT_REPLACE_STUCK_PODS",
+        value_name = "true|false",
+        default_value = "true",
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = false,
+        default_missing_value = "true"
+    )]
+    pub(crate) replace_stuck_pods: bool,
+}
+
 /// Flags of `manifests`.
 #[derive(Debug, Group)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -122,6 +143,9 @@ pub(crate) struct Manifests {
     /// Image of the controller.
     #[arg(long, env = "KRUISE_ROLLOUT_IMAGE", default_value = DEFAULT_IMAGE)]
     pub(crate) image: String,
+    /// What the controller may do to pods: the Deployment and the rights follow.
+    #[command(flatten)]
+    pub(crate) pods: PodSwitches,
 }
 
 /// Image without a registry, at the version of this binary.
@@ -239,6 +263,7 @@ mod tests {
         assert_eq!(run.webhook_bind.to_string(), "0.0.0.0:9443");
         assert_eq!(run.admin_bind.to_string(), "0.0.0.0:8080");
         assert!(run.leader_elect);
+        assert!(run.pods.replace_stuck_pods);
         assert_eq!(run.workers, 4);
         assert_eq!(run.log_format, LogFormat::Text);
         assert_eq!(run.webhook_url, None);
@@ -246,7 +271,14 @@ mod tests {
     }
 
     #[test]
-    fn leader_elect_takes_a_value_or_none() {
+    fn switches_take_a_value_or_none() {
+        assert!(
+            !run(&["--replace-stuck-pods=false"])
+                .unwrap()
+                .pods
+                .replace_stuck_pods
+        );
+        assert!(run(&["--replace-stuck-pods"]).unwrap().pods.replace_stuck_pods);
         assert!(!run(&["--leader-elect", "false"]).unwrap().leader_elect);
         assert!(!run(&["--leader-elect=false"]).unwrap().leader_elect);
         assert!(run(&["--leader-elect"]).unwrap().leader_elect);

@@ -35,6 +35,7 @@ pub struct Installation<'a> {
     control_plane: &'a ControlPlane,
     product: &'static Product,
     ports: Ports,
+    flags: Vec<String>,
     /// The controller, while it runs.
     pub controller: Option<Process>,
     /// The example operator of `mystatefulapps.example.io`, while it runs.
@@ -96,7 +97,17 @@ impl<'a> Installation<'a> {
     /// # Errors
     /// Something cannot be built, applied or started.
     pub async fn start(control_plane: &'a ControlPlane) -> Result<Self, Error> {
-        let mut installation = Self::apply(control_plane).await?;
+        Self::start_with(control_plane, &[]).await
+    }
+
+    /// The same with flags that `manifests` and `run` have in common.
+    ///
+    /// # Errors
+    /// Something cannot be built, applied or started.
+    pub async fn start_with(control_plane: &'a ControlPlane, flags: &[&str]) -> Result<Self, Error> {
+        let mut installation = Self::new(control_plane)?;
+        installation.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        installation.apply_manifests().await?;
         installation.start_operator(&[])?;
         installation.start_controller().await?;
         Ok(installation)
@@ -108,12 +119,16 @@ impl<'a> Installation<'a> {
     /// Something cannot be built or applied.
     pub async fn apply(control_plane: &'a ControlPlane) -> Result<Self, Error> {
         let installation = Self::new(control_plane)?;
-        let product = installation.product;
-        let manifests = output(Command::new(&product.controller).arg("manifests"))?;
-        installation.kubectl_apply(&manifests).await?;
-        installation.define(&[]).await?;
-        installation.enable_kind("example.io", "mystatefulapps").await?;
+        installation.apply_manifests().await?;
         Ok(installation)
+    }
+
+    async fn apply_manifests(&self) -> Result<(), Error> {
+        let mut command = Command::new(&self.product.controller);
+        let manifests = output(command.arg("manifests").args(&self.flags))?;
+        self.kubectl_apply(&manifests).await?;
+        self.define(&[]).await?;
+        self.enable_kind("example.io", "mystatefulapps").await
     }
 
     /// Applies nothing and starts nothing.
@@ -129,6 +144,7 @@ impl<'a> Installation<'a> {
             control_plane,
             product: build_binaries()?,
             ports,
+            flags: Vec::new(),
             controller: None,
             operator: None,
         })
@@ -296,6 +312,7 @@ impl<'a> Installation<'a> {
             format!("https://127.0.0.1:{webhook}"),
         );
         command.arg(format!("--admin-bind=127.0.0.1:{admin}"));
+        command.args(&self.flags);
         command
     }
 
