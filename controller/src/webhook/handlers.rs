@@ -211,3 +211,70 @@ fn examine(context: &Context, request: &Request) -> Answer {
         result: "accepted",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kruise_rollout::workload::{Guard, TemplateId};
+    use kube::{Client, Config};
+    use tokio::sync::{Notify, mpsc, watch};
+
+    use super::*;
+    use crate::queue::Queue;
+    use crate::world::World;
+
+    fn context() -> Context {
+        let (events, _) = mpsc::channel(1);
+        // Nobody is asked.
+        let client = Client::try_from(Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+        Context {
+            client,
+            namespace: "ops".to_owned(),
+            username: "controller".to_owned(),
+            world: World::default(),
+            queue: Queue::new(),
+            metrics: Arc::default(),
+            kinds_changed: Notify::new(),
+            releases_changed: Notify::new(),
+            definitions: watch::Sender::new(0),
+            registered: watch::Sender::new(Vec::new()),
+            events,
+        }
+    }
+
+    /// A template change of an app with these annotations.
+    fn review(annotations: &Value) -> Vec<u8> {
+        let app = |image: &str| {
+            json!({"metadata": {"name": "my-app", "uid": "u", "annotations": annotations},
+                "spec": {"template": {"spec": {"containers": [{"image": image}]}}}})
+        };
+        let request = json!({"uid": "r", "kind": {"group": "example.io", "version": "v1", "kind": "MyStatefulApp"},
+            "name": "my-app", "namespace": "shop", "object": app("v2"), "oldObject": app("v1")});
+        json!({"request": request}).to_string().into_bytes()
+    }
+
+    async fn body(response: Response) -> Value {
+        let bytes = axum::body::to_bytes(response.into_body(), 10_000).await.unwrap();
+        serde_json::from_slice(&bytes).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn r62_nobodys_is_not_said_before_the_rollouts_are_known() {
+        let context = context();
+        let unmarked = review(&json!({}));
+        let early = answer(&context, &unmarked, judge).await;
+        assert_eq!(early.status(), StatusCode::SERVICE_UNAVAILABLE);
+
+        // A mark says enough.
+        let text = Guard::text("u", "ro", &TemplateId::of(&json!({})));
+        let marked = answer(&context, &review(&json!({names::GUARDED_BY: text})), judge).await;
+        assert!(body(marked).await["response"]["patch"].is_string());
+
+        let (waited, ()) = tokio::join!(answer(&context, &unmarked, judge), async {
+            tokio::task::yield_now().await;
+            context.world.rollouts_known();
+        });
+        let waited = body(waited).await;
+        assert_eq!(waited["response"]["allowed"], true);
+        assert!(waited["response"]["patch"].is_null());
+    }
+}
