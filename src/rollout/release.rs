@@ -97,11 +97,14 @@ pub(super) fn from_rest(draft: &Draft<'_>) -> bool {
     before.phase == phase::HEALTHY && before.current_step_state == step_state::COMPLETED
 }
 
+/// What has been told of a release. Somebody may have written StepReady over Completed: then there is none.
 pub(super) fn underway<'a>(draft: &Draft<'a>) -> Option<&'a CanaryStatus> {
     let before = draft.before();
     let canary = before.canary_status.as_ref()?;
-    (before.phase == phase::PROGRESSING && canary.current_step_state != step_state::COMPLETED)
-        .then_some(canary)
+    let completed = [&canary.current_step_state, &before.current_step_state]
+        .iter()
+        .any(|state| *state == step_state::COMPLETED);
+    (before.phase == phase::PROGRESSING && !completed).then_some(canary)
 }
 
 /// Back to the stable template: everything is opened at once, and handed back when every pod is there.

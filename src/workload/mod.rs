@@ -83,6 +83,8 @@ pub struct View {
     pub replicas: u32,
     /// The partition, in pods that are kept back. Absent and zero have the same effect, but are not the same manifest.
     pub partition: Option<i64>,
+    /// Our field manager owns the partition: an apply by somebody else that changes it would conflict.
+    pub partition_is_ours: bool,
     /// Update type where it is not the rolling one, so that the partition has no effect.
     pub other_strategy: Option<String>,
     /// Identity of `spec.template`.

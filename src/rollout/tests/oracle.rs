@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::world::{Pod, World, adapter, revision};
-use crate::api::v1beta1::{CanaryStrategy, RolloutStatus};
+use super::cluster::Operator;
+use super::world::{Pod, Seen, World, adapter, revision};
+use crate::api::v1beta1::{CanaryStrategy, RolloutStatus, phase, step_state};
 use crate::plan::{Pause, Plan};
 use crate::rollout::{Action, Decision};
+use crate::workload::{Hold, Original, View};
 
 /// How far a release may be.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +34,12 @@ pub(super) struct Oracle {
     pub(super) asked: Option<Option<i64>>,
     /// The highest step that is justified, by template.
     reach: BTreeMap<String, Reach>,
+    /// The highest step of a release that the status has told, by template; forgotten when there is a cause to go back.
+    told: Option<(String, i32)>,
+    /// The partition in force when the plan changed, until it is another.
+    outdated: Option<i64>,
+    /// The status was lost, so that the marks tell how far a release is.
+    lost: bool,
     /// Ordinals that the scale subresource added above the partition.
     exempt: BTreeSet<u32>,
     /// What must not have happened.
@@ -48,14 +56,21 @@ impl World {
     }
 
     /// Pods that may run the update template now; `None`: any number.
-    fn limit(&self) -> Option<u32> {
+    pub(super) fn limit(&self) -> Option<u32> {
+        self.workload.as_ref()?;
         let template = self.view().template;
         let stable = self.oracle.stable == Some(revision(&self.object()["spec"]["template"]));
         if self.oracle.free || !self.oracle.held || stable {
             return None;
         }
         let reach = self.oracle.reach.get(&template.to_string())?;
-        Some(self.plan()?.step(reach.step).exposure)
+        let view = self.view();
+        let outdated = self
+            .oracle
+            .outdated
+            .map_or(0, |partition| i64::from(view.replicas) - partition);
+        let outdated = u32::try_from(outdated).unwrap_or(0);
+        Some(self.plan()?.step(reach.step).exposure.max(outdated))
     }
 
     /// Steps that go on by themselves do so at most as fast as this.
@@ -66,16 +81,26 @@ impl World {
         ) else {
             return;
         };
+        let view = self.view();
+        if self.oracle.outdated != Some(view.partition_in_force()) {
+            self.oracle.outdated = None;
+        }
         let update = revision(&self.object()["spec"]["template"]);
         let runs = self
             .pods
             .values()
             .filter(|pod| pod.revision == update && !pod.terminating && pod.ready)
             .count();
-        let (now, template) = (self.now, self.view().template.to_string());
+        let (now, template, lost) = (self.now, view.template.to_string(), self.oracle.lost);
         let Some(reach) = self.oracle.reach.get_mut(&template) else {
             return;
         };
+        if let Some(hold) = view.hold().filter(|_| lost) {
+            let step = plan.step_of_partition(hold.granted);
+            if step > reach.step {
+                *reach = Reach { step, ready: None };
+            }
+        }
         while !plan.is_last(reach.step) {
             let step = plan.step(reach.step);
             if runs as u32 + plan.tolerated(reach.step) >= step.exposure {
@@ -100,7 +125,7 @@ impl World {
 
     pub(super) fn oracle_approves(&mut self, template: &str, step: i32) {
         if let Some(reach) = self.oracle.reach.get_mut(template) {
-            let next = usize::try_from(step).unwrap() + 1;
+            let next = usize::try_from(step).unwrap_or_default() + 1;
             if next > reach.step {
                 *reach = Reach {
                     step: next,
@@ -111,17 +136,20 @@ impl World {
         self.oracle_looks();
     }
 
-    pub(super) fn oracle_sees_a_write(&mut self, old: &Value, asked: &Value, stored: &Value) {
+    /// Somebody has written the workload; `asked` is what a person asked for, before admission.
+    pub(super) fn oracle_sees_a_write(&mut self, old: &Value, asked: Option<&Value>, stored: &Value) {
         let read = |object: &Value| adapter().view(object).unwrap();
         let was = revision(&old["spec"]["template"]);
-        let (old, asked, stored) = (read(old), read(asked), read(stored));
-        let echo = asked
-            .marks
-            .hold
-            .as_ref()
-            .is_some_and(|h| h.granted_text == asked.partition.map(|p| p.to_string()));
-        if stored.hold().is_none() || (asked.partition != old.partition && !echo) {
-            self.oracle.asked = Some(asked.partition);
+        let (old, stored) = (read(old), read(stored));
+        if let Some(asked) = asked {
+            self.sees_what_is_asked(&old, &read(asked), &stored);
+        }
+        let loose =
+            |hold: &Hold| stored.partition_in_force() < hold.granted || stored.other_strategy.is_some();
+        if old.hold().is_some() && self.webhook && stored.hold().is_none_or(loose) {
+            self.oracle
+                .breaches
+                .push("a write has loosened the hold".to_owned());
         }
         if old.template != stored.template {
             self.oracle.held = stored.hold().is_some();
@@ -129,7 +157,7 @@ impl World {
                 if old.hold().is_none() {
                     self.oracle.stable = Some(was);
                 }
-                self.oracle.free = self.rollout.as_ref().is_none_or(|rollout| rollout.spec.disabled);
+                self.oracle.free = !self.is_wanted();
                 self.oracle.exempt.clear();
                 let begin = Reach { step: 1, ready: None };
                 self.oracle
@@ -137,6 +165,34 @@ impl World {
                     .entry(stored.template.to_string())
                     .or_insert(begin);
             }
+        }
+    }
+
+    /// A write of ours that another webhook has changed the template of is somebody else's too.
+    pub(super) fn oracle_sees_a_step_of_ours(&mut self, old: &Value, stored: &Value) {
+        if old["spec"]["template"] != stored["spec"]["template"] {
+            self.oracle_sees_a_write(old, None, stored);
+        }
+    }
+
+    pub(super) fn sees_what_is_asked(&mut self, old: &View, asked: &View, stored: &View) {
+        let hold = asked.marks.hold.as_ref();
+        let echo = hold.filter(|hold| hold.is_echoed_by(asked.partition));
+        let original = match echo {
+            Some(hold) if stored.marks.hold.is_some() => Some(match hold.original {
+                Original::Absent => None,
+                Original::Partition(partition) => Some(partition),
+            }),
+            _ if self.oracle.asked.is_none()
+                || stored.hold().is_none()
+                || asked.partition != old.partition =>
+            {
+                Some(asked.partition)
+            }
+            _ => None,
+        };
+        if original.is_some() {
+            self.oracle.asked = original;
         }
     }
 
@@ -150,18 +206,18 @@ impl World {
         self.oracle.exempt.retain(|ordinal| *ordinal < replicas);
     }
 
-    pub(super) fn oracle_sees_a_pod(&mut self, ordinal: u32, update: &str, current: &str) {
+    pub(super) fn oracle_sees_a_pod(&mut self, ordinal: u32, operator: &Operator) {
+        let Operator { update, current, .. } = operator;
         let runs = |(ordinal, pod): &(&u32, &Pod)| {
-            pod.revision == update && !pod.terminating && !self.oracle.exempt.contains(*ordinal)
+            pod.revision == *update && !pod.terminating && !self.oracle.exempt.contains(*ordinal)
         };
-        let new = self.pods[&ordinal].revision == update;
+        let new = self.pods[&ordinal].revision == *update;
         // A StatefulSet whose operator calls the update complete has nothing else to make pods of.
         if !new || update == current || self.oracle.exempt.contains(&ordinal) {
             return;
         }
-        let replicas = self.view().replicas;
-        let running = self.pods.range(..replicas).filter(runs).count() as u32;
-        if let Some(limit) = self.limit().filter(|limit| running > *limit) {
+        let running = self.pods.range(..operator.view.replicas).filter(runs).count() as u32;
+        if let Some(limit) = operator.limit.filter(|limit| running > *limit) {
             let at = self.at();
             self.oracle
                 .breaches
@@ -169,19 +225,26 @@ impl World {
         }
     }
 
-    pub(super) fn oracle_sees_an_edit(&mut self, new: &Value) {
+    /// A write of ours. One that was decided before the plan changed follows the old plan, as if it had come first.
+    pub(super) fn oracle_sees_an_edit(&mut self, new: &Value, seen: &Seen) {
         let (old, new) = (self.view(), adapter().view(new).unwrap());
-        let Some(limit) = self.limit() else { return };
+        let Some(mut limit) = self.limit() else { return };
+        let plan = seen.rollout.as_ref().and_then(|rollout| {
+            let strategy = rollout.spec.strategy.canary.as_ref()?;
+            Plan::new(strategy, old.replicas).ok()
+        });
+        if let (Some(plan), Some(reach)) = (&plan, self.oracle.reach.get(&old.template.to_string()))
+            && plan.step(reach.step).exposure > limit
+        {
+            limit = plan.step(reach.step).exposure;
+            self.oracle.outdated = Some(new.partition_in_force());
+        }
         let granted = i64::from(new.replicas) - new.partition_in_force();
         if new.partition_in_force() < old.partition_in_force() && granted > i64::from(limit) {
             let text = format!("granted {granted} pods, allowed {limit}, at {}", self.at());
             self.oracle.breaches.push(text);
         }
-        if new.hold().is_none()
-            && self
-                .plan()
-                .is_some_and(|plan| limit < plan.step(plan.len()).exposure)
-        {
+        if new.hold().is_none() && limit < old.replicas {
             self.oracle.breaches.push(format!(
                 "released when {limit} pods were allowed, at {}",
                 self.at()
@@ -209,6 +272,8 @@ impl World {
             .as_ref()
             .map(|canary| canary.template_id.clone())
             .unwrap_or_default();
+        self.sees_a_step(status);
+        self.oracle.lost = false;
         let Some(_) = &self.workload else { return };
         let view = self.view();
         let present = view.template.to_string();
@@ -218,5 +283,53 @@ impl World {
         self.oracle
             .reach
             .retain(|template, _| *template == told || *template == present);
+    }
+
+    /// What was told may be told again from the beginning.
+    pub(super) fn oracle_forgets_what_was_told(&mut self) {
+        self.oracle.told = None;
+        self.oracle.lost |= self
+            .rollout
+            .as_ref()
+            .is_none_or(|rollout| rollout.status.is_none());
+    }
+
+    /// Called before the plan is replaced: what has been granted under it holds until the controller has seen the new one.
+    pub(super) fn oracle_sees_a_plan(&mut self) {
+        self.oracle.told = None;
+        let view = self.workload.as_ref().map(|_| self.view());
+        self.oracle.outdated = view.map(|view| view.partition_in_force());
+    }
+
+    /// A release goes on step by step, no further than it may, and back only for a cause.
+    fn sees_a_step(&mut self, status: &RolloutStatus) {
+        let canary = status.canary_status.as_ref();
+        let Some(canary) = canary.filter(|c| {
+            status.phase == phase::PROGRESSING
+                && status.current_step_state != step_state::COMPLETED
+                && !c.rolled_back
+        }) else {
+            self.oracle.told = None;
+            return;
+        };
+        let (template, step) = (&canary.template_id, canary.current_step_index);
+        if let Some((told, highest)) = &self.oracle.told
+            && told == template
+            && step < *highest
+        {
+            let text = format!("status went back from step {highest} to {step}");
+            self.oracle.breaches.push(text);
+        }
+        let ahead = |reach: &&mut Reach| step > i32::try_from(reach.step).unwrap();
+        if let Some(reach) = self.oracle.reach.get_mut(template).filter(ahead) {
+            if self.oracle.free {
+                let step = usize::try_from(step).unwrap();
+                *reach = Reach { step, ready: None };
+            } else {
+                let text = format!("status tells step {step}, allowed {}", reach.step);
+                self.oracle.breaches.push(text);
+            }
+        }
+        self.oracle.told = Some((template.clone(), step));
     }
 }
