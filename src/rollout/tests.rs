@@ -2,17 +2,23 @@
 //! and approvers.
 
 mod api;
+mod batches;
 mod cluster;
 mod control;
+mod course;
 mod found;
+mod labels;
 mod lifecycle;
 mod memory;
 mod oracle;
+mod paused;
 mod properties;
+mod replan;
 mod replicas;
 mod rollback;
 mod scale;
 mod schedule;
+mod states;
 mod unfit;
 mod users;
 mod walk;

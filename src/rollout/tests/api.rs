@@ -44,7 +44,7 @@ impl World {
     /// The next write of the controller: what befalls it before it is stored.
     pub(super) fn arrives(&mut self) -> Result<(), Failure> {
         match self.faults.front() {
-            Some(Fault::Lost) | None => return Ok(()),
+            Some(Fault::Lost) | None => Ok(()),
             Some(Fault::Conflict) => self.lost(Failure::Raced),
             Some(Fault::Refused) => self.lost(Failure::Refused),
             Some(Fault::Broken) => self.lost(Failure::Broken),

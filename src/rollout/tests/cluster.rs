@@ -74,17 +74,14 @@ impl World {
         for ordinal in 0..operator.view.replicas {
             match self.pods.get_mut(&ordinal) {
                 None => {
-                    let revision = operator.revision_of(ordinal).to_owned();
-                    self.pods.insert(
-                        ordinal,
-                        Pod {
-                            owner: operator.view.uid.clone(),
-                            revision,
-                            ready: false,
-                            terminating: false,
-                            failed: false,
-                        },
-                    );
+                    self.pods_made += 1;
+                    let pod = Pod {
+                        uid: format!("p{}", self.pods_made),
+                        owner: operator.view.uid.clone(),
+                        revision: operator.revision_of(ordinal).to_owned(),
+                        ..Pod::default()
+                    };
+                    self.pods.insert(ordinal, pod);
                     self.oracle_sees_a_pod(ordinal, operator);
                 }
                 // Of another workload of the same name, or done: it has to go first.

@@ -1,5 +1,7 @@
 //! The controller of the simulated world: it observes, decides and applies.
 
+use std::collections::BTreeMap;
+
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
@@ -9,7 +11,7 @@ use crate::api::v1beta1::{Rollout, RolloutStatus, step_state};
 use crate::lens::FieldError;
 use crate::names;
 use crate::rollout::{
-    Action, Children, Decision, Observed, Proof, Stray, Target, Wake, Workload, decide, refused,
+    Action, Children, Decision, Observed, PodPatch, Proof, Stray, Target, Wake, Workload, decide, refused,
 };
 use crate::workload::{Guard, PodView, View};
 
@@ -49,6 +51,9 @@ impl World {
             .filter(|(_, pod)| Some(&pod.owner) == uid.as_ref())
             .map(|(ordinal, pod)| PodView {
                 name: format!("{APP}-{ordinal}"),
+                uid: pod.uid.clone(),
+                rollout_id: pod.rollout_id.clone(),
+                batch_id: pod.batch_id.clone(),
                 owner: Some(pod.owner.clone()),
                 revision: self.habits.pod_labels.then(|| pod.revision.clone()),
                 ready: pod.ready,
@@ -156,6 +161,7 @@ impl World {
             self.states.push(state);
         }
         self.status_writes += 1;
+        self.oracle_sees_a_move(&self.status(), &status);
         self.oracle_sees_a_status(&status);
         if let Some(rollout) = &mut self.rollout {
             rollout.status = Some(status);
@@ -202,7 +208,34 @@ impl World {
                 self.arrives()?;
                 self.answered()
             }
+            Action::LabelPods(patches) => {
+                self.arrives()?;
+                patches.iter().for_each(|patch| self.label_pod(patch));
+                self.answered()
+            }
             Action::Disown(_) => self.disown(seen),
+        }
+    }
+
+    /// A patch of a pod that is not the one that was seen any more fails, and that is all.
+    fn label_pod(&mut self, patch: &PodPatch) {
+        let ordinal = patch.pod.rsplit_once('-').unwrap().1.parse().unwrap();
+        let Some(pod) = self.pods.get_mut(&ordinal) else {
+            return;
+        };
+        let label = |name: &str, value: &Option<String>| value.clone().map(|value| (name.to_owned(), value));
+        let labels: BTreeMap<_, _> = [
+            label(names::ROLLOUT_ID, &pod.rollout_id),
+            label(names::ROLLOUT_BATCH_ID, &pod.batch_id),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let mut object = json!({"metadata": {"uid": pod.uid, "labels": labels}});
+        if json_patch::patch(&mut object, &patch.patch).is_ok() {
+            let new = PodView::read(&object);
+            (pod.rollout_id, pod.batch_id) = (new.rollout_id, new.batch_id);
+            self.label_writes += 1;
         }
     }
 
@@ -290,7 +323,11 @@ impl World {
             self.operate();
             self.kubelet();
             if self.state() == before {
-                return self.check();
+                self.check();
+                if self.frozen.is_none() {
+                    self.check_labels();
+                }
+                return;
             }
         }
         panic!(

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::cluster::Operator;
 use super::world::{Pod, Seen, World, adapter, revision};
 use crate::api::v1beta1::{CanaryStrategy, RolloutStatus, phase, step_state};
+use crate::names;
 use crate::plan::{Pause, Plan};
 use crate::rollout::{Action, Decision};
 use crate::workload::{Hold, Original, View};
@@ -18,6 +19,18 @@ struct Reach {
     step: usize,
     /// When the pods of this step were ready first.
     ready: Option<Timestamp>,
+    /// Pods that plans of before allowed.
+    before: u32,
+}
+
+impl Reach {
+    fn at(self, step: usize) -> Self {
+        Self {
+            step,
+            ready: None,
+            ..self
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -28,6 +41,8 @@ pub(super) struct Oracle {
     held: bool,
     /// The operator's revision of the template that everything runs and that needs no steps.
     stable: Option<String>,
+    /// The way back to the stable template needs no steps.
+    direct: bool,
     /// The operator's current revision, for operators that do not report it.
     pub(super) current: Option<String>,
     /// The partition that people asked for last; outer `None`: unknown.
@@ -36,12 +51,16 @@ pub(super) struct Oracle {
     reach: BTreeMap<String, Reach>,
     /// The highest step of a release that the status has told, by template; forgotten when there is a cause to go back.
     told: Option<(String, i32)>,
-    /// The partition in force when the plan changed, until it is another.
-    outdated: Option<i64>,
+    /// The step that a person wrote to go to in the release of a template, until a status answers it.
+    jump: Option<(String, usize)>,
     /// The status was lost, so that the marks tell how far a release is.
     lost: bool,
     /// Ordinals that the scale subresource added above the partition.
     exempt: BTreeSet<u32>,
+    /// Every way that the status has taken from one state to another.
+    pub(super) moves: BTreeSet<(String, String)>,
+    /// Somebody has written nonsense into the status: ways lead on from there that no table names.
+    pub(super) damaged: bool,
     /// What must not have happened.
     pub(super) breaches: Vec<String>,
 }
@@ -59,22 +78,22 @@ impl World {
     pub(super) fn limit(&self) -> Option<u32> {
         self.workload.as_ref()?;
         let template = self.view().template;
-        let stable = self.oracle.stable == Some(revision(&self.object()["spec"]["template"]));
-        if self.oracle.free || !self.oracle.held || stable {
+        let update = revision(&self.object()["spec"]["template"]);
+        let done = self
+            .pods
+            .values()
+            .all(|pod| pod.revision == update || pod.terminating);
+        let back = self.oracle.stable == Some(update) && (self.oracle.direct || done);
+        if self.oracle.free || !self.oracle.held || back {
             return None;
         }
         let reach = self.oracle.reach.get(&template.to_string())?;
-        let view = self.view();
-        let outdated = self
-            .oracle
-            .outdated
-            .map_or(0, |partition| i64::from(view.replicas) - partition);
-        let outdated = u32::try_from(outdated).unwrap_or(0);
-        Some(self.plan()?.step(reach.step).exposure.max(outdated))
+        Some(self.plan()?.step(reach.step).exposure.max(reach.before))
     }
 
     /// Steps that go on by themselves do so at most as fast as this.
     pub(super) fn oracle_looks(&mut self) {
+        self.oracle_follows_a_jump();
         let (Some(_), Some(plan)) = (
             &self.workload,
             self.workload.is_some().then(|| self.plan()).flatten(),
@@ -82,9 +101,6 @@ impl World {
             return;
         };
         let view = self.view();
-        if self.oracle.outdated != Some(view.partition_in_force()) {
-            self.oracle.outdated = None;
-        }
         let update = revision(&self.object()["spec"]["template"]);
         let runs = self
             .pods
@@ -98,7 +114,7 @@ impl World {
         if let Some(hold) = view.hold().filter(|_| lost) {
             let step = plan.step_of_partition(hold.granted);
             if step > reach.step {
-                *reach = Reach { step, ready: None };
+                *reach = reach.at(step);
             }
         }
         while !plan.is_last(reach.step) {
@@ -112,12 +128,7 @@ impl World {
                 Pause::Seconds(seconds) => SignedDuration::from_secs(seconds.into()),
             };
             match reach.ready {
-                Some(since) if now >= since + pause => {
-                    *reach = Reach {
-                        step: reach.step + 1,
-                        ready: None,
-                    }
-                }
+                Some(since) if now >= since + pause => *reach = reach.at(reach.step + 1),
                 _ => break,
             }
         }
@@ -127,13 +138,52 @@ impl World {
         if let Some(reach) = self.oracle.reach.get_mut(template) {
             let next = usize::try_from(step).unwrap_or_default() + 1;
             if next > reach.step {
-                *reach = Reach {
-                    step: next,
-                    ready: None,
-                };
+                *reach = reach.at(next);
             }
         }
         self.oracle_looks();
+    }
+
+    /// A person writes the step to go to next. The plan may get so many steps before the controller looks.
+    pub(super) fn oracle_jumps(&mut self, template: &str, to: i32) {
+        self.oracle.told = None;
+        self.oracle.jump = usize::try_from(to).ok().map(|to| (template.to_owned(), to));
+        self.oracle_looks();
+    }
+
+    /// A jump to a step of the plan, or to the one that follows those that are written, justifies it.
+    fn oracle_follows_a_jump(&mut self) {
+        let steps = self.strategy().map_or(0, |canary| canary.steps.len() + 1);
+        if let Some((template, to)) = &self.oracle.jump
+            && let Some(reach) = self.oracle.reach.get_mut(template)
+            && (reach.step + 1..=steps).contains(to)
+        {
+            *reach = reach.at(*to);
+        }
+    }
+
+    /// Called before the plan is edited: what it allowed until now stays.
+    pub(super) fn oracle_replans(&mut self) {
+        self.oracle.told = None;
+        let Some(plan) = self.workload.is_some().then(|| self.plan()).flatten() else {
+            return;
+        };
+        for reach in self.oracle.reach.values_mut() {
+            reach.before = reach.before.max(plan.step(reach.step).exposure);
+        }
+    }
+
+    /// A person wants steps on the way back, or wants none.
+    pub(super) fn oracle_sees_the_way_back(&mut self, by_steps: bool) {
+        self.oracle.direct |= !by_steps;
+    }
+
+    fn by_steps(&self) -> bool {
+        let annotations = self
+            .rollout
+            .as_ref()
+            .and_then(|r| r.metadata.annotations.as_ref());
+        annotations.is_some_and(|all| all.get(names::ROLLBACK_IN_BATCH).is_some_and(|v| v == "true"))
     }
 
     /// Somebody has written the workload; `asked` is what a person asked for, before admission.
@@ -158,8 +208,13 @@ impl World {
                     self.oracle.stable = Some(was);
                 }
                 self.oracle.free = !self.is_wanted();
+                self.oracle.direct = old.hold().is_none() || !self.by_steps();
                 self.oracle.exempt.clear();
-                let begin = Reach { step: 1, ready: None };
+                let begin = Reach {
+                    step: 1,
+                    ready: None,
+                    before: 0,
+                };
                 self.oracle
                     .reach
                     .entry(stored.template.to_string())
@@ -233,11 +288,10 @@ impl World {
             let strategy = rollout.spec.strategy.canary.as_ref()?;
             Plan::new(strategy, old.replicas).ok()
         });
-        if let (Some(plan), Some(reach)) = (&plan, self.oracle.reach.get(&old.template.to_string()))
-            && plan.step(reach.step).exposure > limit
-        {
-            limit = plan.step(reach.step).exposure;
-            self.oracle.outdated = Some(new.partition_in_force());
+        let reach = self.oracle.reach.get_mut(&old.template.to_string());
+        if let (Some(plan), Some(reach)) = (plan, reach) {
+            reach.before = reach.before.max(plan.step(reach.step).exposure);
+            limit = limit.max(reach.before);
         }
         let granted = i64::from(new.replicas) - new.partition_in_force();
         if new.partition_in_force() < old.partition_in_force() && granted > i64::from(limit) {
@@ -272,6 +326,7 @@ impl World {
             .as_ref()
             .map(|canary| canary.template_id.clone())
             .unwrap_or_default();
+        self.oracle.jump = None;
         self.sees_a_step(status);
         self.oracle.lost = false;
         let Some(_) = &self.workload else { return };
@@ -294,11 +349,10 @@ impl World {
             .is_none_or(|rollout| rollout.status.is_none());
     }
 
-    /// Called before the plan is replaced: what has been granted under it holds until the controller has seen the new one.
-    pub(super) fn oracle_sees_a_plan(&mut self) {
-        self.oracle.told = None;
-        let view = self.workload.as_ref().map(|_| self.view());
-        self.oracle.outdated = view.map(|view| view.partition_in_force());
+    /// Fewer replicas may make the step for the rest one too many.
+    fn plan_is_shorter_than(&self, step: i32) -> bool {
+        let plan = self.workload.as_ref().and_then(|_| self.plan());
+        plan.is_some_and(|plan| i32::try_from(plan.len()).unwrap() < step)
     }
 
     /// A release goes on step by step, no further than it may, and back only for a cause.
@@ -316,6 +370,7 @@ impl World {
         if let Some((told, highest)) = &self.oracle.told
             && told == template
             && step < *highest
+            && !self.plan_is_shorter_than(*highest)
         {
             let text = format!("status went back from step {highest} to {step}");
             self.oracle.breaches.push(text);
@@ -323,8 +378,7 @@ impl World {
         let ahead = |reach: &&mut Reach| step > i32::try_from(reach.step).unwrap();
         if let Some(reach) = self.oracle.reach.get_mut(template).filter(ahead) {
             if self.oracle.free {
-                let step = usize::try_from(step).unwrap();
-                *reach = Reach { step, ready: None };
+                *reach = reach.at(usize::try_from(step).unwrap());
             } else {
                 let text = format!("status tells step {step}, allowed {}", reach.step);
                 self.oracle.breaches.push(text);

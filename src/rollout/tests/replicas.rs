@@ -20,7 +20,7 @@ pub(super) enum Part {
 #[derive(Clone, Debug)]
 enum Call {
     Act(Action),
-    Status(RolloutStatus),
+    Status(Box<RolloutStatus>),
 }
 
 /// A process of the controller.
@@ -99,7 +99,7 @@ impl Processes {
         let seen = self.seen_at(process.rollout, process.workload, process.pods);
         let decision = self.as_process(world, who, |world| world.begin(&seen));
         let mut calls: VecDeque<Call> = decision.actions.into_iter().map(Call::Act).collect();
-        calls.extend(decision.status.map(Call::Status));
+        calls.extend(decision.status.map(|status| Call::Status(Box::new(status))));
         self.processes[who].turn = Some((seen, calls));
     }
 
@@ -150,7 +150,7 @@ impl Processes {
         let part = match call {
             Call::Status(_) | Call::Act(Action::DropFinalizer) => Part::Rollout,
             Call::Act(Action::Edit { .. } | Action::Guard | Action::Disown(_)) => Part::Workload,
-            Call::Act(Action::Record | Action::Announce(_)) => return,
+            Call::Act(Action::Record | Action::Announce(_) | Action::LabelPods(_)) => return,
         };
         self.remember(world);
         self.catch_up(who, part);
@@ -172,6 +172,6 @@ impl Processes {
 fn make(world: &mut World, seen: &Seen, call: Call) -> Result<(), Failure> {
     match call {
         Call::Act(action) => world.act(seen, &action),
-        Call::Status(status) => world.write_status(seen, status),
+        Call::Status(status) => world.write_status(seen, *status),
     }
 }

@@ -54,6 +54,10 @@ pub(super) enum Owner {
     Pause(bool),
     Disable(bool),
     Plan(Value),
+    /// The step to go to next.
+    Jump(i32),
+    /// The way back is to take steps, or not.
+    BackInBatches(bool),
     Delete,
     Create,
     /// Refers to another workload, or to this one again.
@@ -189,9 +193,14 @@ pub(super) fn forgetful() -> impl Strategy<Value = Op> {
     prop_oneof![10 => common(), 1 => Just(Op::Owner(Owner::LoseStatus))]
 }
 
-/// Plans that change.
-pub(super) fn replanned() -> impl Strategy<Value = Op> {
-    prop_oneof![8 => scaling(), 1 => plans().prop_map(|plan| Op::Owner(Owner::Plan(plan)))]
+/// People who change their minds about the steps.
+pub(super) fn steering() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        10 => scaling(),
+        2 => (-5..8_i32).prop_map(|to| Op::Owner(Owner::Jump(to))),
+        1 => plans().prop_map(|plan| Op::Owner(Owner::Plan(plan))),
+        1 => any::<bool>().prop_map(|by_steps| Op::Owner(Owner::BackInBatches(by_steps))),
+    ]
 }
 
 /// Processes of the controller that know nothing of each other, and an API server that fails.
@@ -257,7 +266,7 @@ pub(super) fn everything() -> impl Strategy<Value = Op> {
         2 => reborn(),
         1 => interrupted(),
         1 => forgetful(),
-        1 => replanned(),
+        1 => steering(),
     ]
 }
 
@@ -391,6 +400,8 @@ impl Stage {
             Owner::Pause(paused) => world.edit_rollout(|rollout| rollout.spec.strategy.paused = *paused),
             Owner::Disable(disabled) => world.edit_rollout(|rollout| rollout.spec.disabled = *disabled),
             Owner::Plan(plan) => world.replan(plan),
+            Owner::Jump(to) => world.jump(*to),
+            Owner::BackInBatches(by_steps) => world.back_in_batches(*by_steps),
             Owner::Delete => world.delete_rollout(),
             Owner::Create => world.create_rollout(rollout(&steps())),
             Owner::Retarget(away) => {
@@ -475,10 +486,11 @@ fn damage(world: &mut World, how: usize) {
         1 => canary.current_step_index = 99,
         2 => canary.next_step_index = 99,
         3 => step_state::COMPLETED.clone_into(&mut canary.current_step_state),
-        4 => "Nonsense".clone_into(&mut status.phase),
+        4 => status.phase.clear(),
         5 => canary.last_update_time = None,
         _ => status.conditions.clear(),
     }
+    world.oracle.damaged = true;
     world.oracle_forgets_what_was_told();
     world.touch_rollout(false);
 }

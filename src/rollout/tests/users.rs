@@ -176,16 +176,6 @@ impl World {
         }
     }
 
-    /// Other steps.
-    pub(super) fn replan(&mut self, steps: &Value) {
-        self.oracle_sees_a_plan();
-        self.edit_rollout(|rollout| {
-            if let Some(canary) = &mut rollout.spec.strategy.canary {
-                canary.steps = serde_json::from_value(steps.clone()).unwrap();
-            }
-        });
-    }
-
     /// Whether the Rollout governs this workload as far as people have said.
     pub(super) fn is_wanted(&self) -> bool {
         self.rollout.as_ref().is_some_and(|rollout| {

@@ -21,8 +21,9 @@ pub(super) const APP: &str = "my-app";
 pub(super) const ROLLOUT: &str = "my-app-rollout";
 
 /// A pod; its place in [`Pods`] is its ordinal.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Pod {
+    pub(super) uid: String,
     /// UID of the workload that made it.
     pub(super) owner: String,
     pub(super) revision: String,
@@ -30,6 +31,9 @@ pub(super) struct Pod {
     pub(super) terminating: bool,
     /// It has ended and will not run again.
     pub(super) failed: bool,
+    /// Labels of release and batch.
+    pub(super) rollout_id: Option<String>,
+    pub(super) batch_id: Option<String>,
 }
 
 pub(super) type Pods = BTreeMap<u32, Pod>;
@@ -95,6 +99,9 @@ pub(super) struct World {
     /// Reasons of the events.
     pub(super) events: Vec<&'static str>,
     pub(super) status_writes: usize,
+    /// Writes of pods' labels.
+    pub(super) label_writes: usize,
+    pub(super) pods_made: usize,
     pub(super) oracle: Oracle,
 }
 
@@ -154,14 +161,14 @@ pub(super) fn revision(template: &Value) -> String {
         .get(INJECTED)
         .and_then(Value::as_str)
     {
-        Some(injected) => format!("{APP}-{image}~{injected}"),
+        Some(injected) => format!("{APP}-{image}.{injected}"),
         None => format!("{APP}-{image}"),
     }
 }
 
 /// Whether a revision is of this image, whatever else it has.
 pub(super) fn is_of(revision: &str, image: &str) -> bool {
-    revision.split('~').next() == Some(&format!("{APP}-{image}"))
+    revision.split('.').next() == Some(&format!("{APP}-{image}"))
 }
 
 impl World {
@@ -197,6 +204,8 @@ impl World {
             states: Vec::new(),
             events: Vec::new(),
             status_writes: 0,
+            label_writes: 0,
+            pods_made: 0,
             oracle: Oracle::default(),
         };
         world.create(manifest(replicas, partition, "v1"));
@@ -215,7 +224,7 @@ impl World {
 
     pub(super) fn forget_logs(&mut self) {
         (self.partitions, self.states, self.events) = (Vec::new(), Vec::new(), Vec::new());
-        self.status_writes = 0;
+        (self.status_writes, self.label_writes) = (0, 0);
     }
 
     pub(super) fn put_in_place(&mut self, object: Value) {
