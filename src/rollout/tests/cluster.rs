@@ -76,6 +76,8 @@ impl World {
                 None => {
                     self.pods_made += 1;
                     let pod = Pod {
+                        created: self.now,
+                        since: self.now,
                         uid: format!("p{}", self.pods_made),
                         owner: operator.view.uid.clone(),
                         revision: operator.revision_of(ordinal).to_owned(),
@@ -89,7 +91,7 @@ impl World {
                 Some(_) => {}
             }
             let pod = &self.pods[&ordinal];
-            if self.ordered && (!pod.ready || pod.terminating) {
+            if operator.in_order() && (!pod.ready || pod.terminating) {
                 return false;
             }
         }
@@ -178,7 +180,10 @@ impl World {
         if pod.terminating {
             self.pods.remove(&ordinal);
         } else {
-            pod.ready = !pod.failed && !self.broken.iter().any(|image| is_of(&pod.revision, image));
+            let ready = !pod.failed && !self.broken.iter().any(|image| is_of(&pod.revision, image));
+            if pod.ready != ready {
+                (pod.ready, pod.since) = (ready, self.now);
+            }
         }
         self.oracle_looks();
     }
@@ -186,7 +191,9 @@ impl World {
     /// A pod stops being ready, or ends.
     pub(super) fn fail_pod(&mut self, ordinal: u32, for_good: bool) {
         if let Some(pod) = self.pods.get_mut(&ordinal) {
-            pod.ready = false;
+            if pod.ready {
+                (pod.ready, pod.since) = (false, self.now);
+            }
             pod.failed |= for_good;
         }
     }
@@ -202,6 +209,11 @@ pub(super) struct Operator {
 }
 
 impl Operator {
+    /// OrderedReady: nothing else is done while a pod is missing or not ready.
+    fn in_order(&self) -> bool {
+        self.view.in_order
+    }
+
     fn partition(&self) -> u32 {
         u32::try_from(self.view.partition_in_force()).unwrap()
     }

@@ -6,14 +6,19 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::api::{Failure, own_partition};
-use super::world::{APP, NAMESPACE, Pods, ROLLOUT, Seen, World, adapter, app, brief};
+use super::world::{APP, NAMESPACE, Pod, Pods, ROLLOUT, Seen, World, adapter, app, brief};
 use crate::api::v1beta1::{Rollout, RolloutStatus, step_state};
 use crate::lens::FieldError;
 use crate::names;
 use crate::rollout::{
     Action, Children, Decision, Observed, PodPatch, Proof, Stray, Target, Wake, Workload, decide, refused,
 };
-use crate::workload::{Guard, PodView, View};
+use crate::workload::{Guard, PodView, Trouble, View};
+
+/// The resource version of a pod: what can change of it.
+fn version(pod: &Pod) -> String {
+    format!("{}-{}-{}", pod.ready, pod.terminating, pod.failed)
+}
 
 impl World {
     pub(super) fn seen(&self) -> Seen {
@@ -60,6 +65,16 @@ impl World {
                 terminating: pod.terminating,
                 finished: pod.failed,
                 reason: None,
+                created: Some(pod.created),
+                since: Some(pod.since),
+                restarted: false,
+                trouble: (!pod.ready || pod.terminating).then(|| {
+                    Box::new(Trouble {
+                        resource_version: version(pod),
+                        node: Some("node-1".to_owned()),
+                        why: "container main in CrashLoopBackOff: exit code 1".to_owned(),
+                    })
+                }),
             })
             .collect();
         let children = if self.watching {
@@ -105,6 +120,7 @@ impl World {
             strays,
             rival: self.rival,
             own_namespace: names::DEFAULT_NAMESPACE,
+            replace_stuck_pods: self.replaces,
             now: self.now,
         })
     }
@@ -198,6 +214,21 @@ impl World {
                     }
                 }
                 self.touch_rollout(false);
+                self.answered()
+            }
+            Action::Replace {
+                pod: name,
+                uid,
+                resource_version,
+            } => {
+                self.arrives()?;
+                let same =
+                    |pod: &Pod| pod.uid == *uid && version(pod) == *resource_version && !pod.terminating;
+                let mut pods = self.pods.iter();
+                let found = pods.find(|(ordinal, pod)| *name == format!("{APP}-{ordinal}") && same(pod));
+                let ordinal = found.map(|(ordinal, _)| *ordinal).ok_or(Failure::Raced)?;
+                self.oracle_sees_a_replacement(ordinal, seen);
+                self.delete_pod(ordinal);
                 self.answered()
             }
             Action::Announce(event) => {
@@ -319,6 +350,8 @@ impl World {
     pub(super) fn settle(&mut self) {
         for _ in 0..400 {
             let before = self.state();
+            self.control();
+            // What it wrote it sees before the operator does.
             self.control();
             self.operate();
             self.kubelet();

@@ -11,7 +11,7 @@ use crate::api::v1beta1::{CanaryStrategy, RolloutStatus, phase, step_state};
 use crate::names;
 use crate::plan::{Pause, Plan};
 use crate::rollout::{Action, Decision};
-use crate::workload::{Hold, Original, View};
+use crate::workload::{Hold, Original, TypeLabel, View};
 
 /// How far a release may be.
 #[derive(Clone, Copy, Debug)]
@@ -189,7 +189,10 @@ impl World {
     /// Somebody has written the workload; `asked` is what a person asked for, before admission.
     pub(super) fn oracle_sees_a_write(&mut self, old: &Value, asked: Option<&Value>, stored: &Value) {
         let read = |object: &Value| adapter().view(object).unwrap();
-        let was = revision(&old["spec"]["template"]);
+        let (was, is) = (
+            revision(&old["spec"]["template"]),
+            revision(&stored["spec"]["template"]),
+        );
         let (old, stored) = (read(old), read(stored));
         if let Some(asked) = asked {
             self.sees_what_is_asked(&old, &read(asked), &stored);
@@ -205,7 +208,9 @@ impl World {
             self.oracle.held = stored.hold().is_some();
             if self.oracle.held {
                 if old.hold().is_none() {
-                    self.oracle.stable = Some(was);
+                    // Without its label the workload may have got templates that nobody has seen since it was marked.
+                    let unseen = old.label != TypeLabel::Right && stored.stable() == Some(&stored.template);
+                    self.oracle.stable = Some(if unseen { is } else { was });
                 }
                 self.oracle.free = !self.is_wanted();
                 self.oracle.direct = old.hold().is_none() || !self.by_steps();
@@ -280,6 +285,20 @@ impl World {
         }
     }
 
+    /// Only a pod that is not ready, of a revision that neither the template has nor the stable one.
+    pub(super) fn oracle_sees_a_replacement(&mut self, ordinal: u32, seen: &Seen) {
+        let pod = &self.pods[&ordinal];
+        let update = seen
+            .workload
+            .as_ref()
+            .map(|object| revision(&object["spec"]["template"]));
+        let wanted = [&update, &self.oracle.stable].contains(&&Some(pod.revision.clone()));
+        if pod.ready || wanted || !self.view().in_order {
+            let text = format!("replaced {ordinal}: {pod:?}, at {}", self.at());
+            self.oracle.breaches.push(text);
+        }
+    }
+
     /// A write of ours. One that was decided before the plan changed follows the old plan, as if it had come first.
     pub(super) fn oracle_sees_an_edit(&mut self, new: &Value, seen: &Seen) {
         let (old, new) = (self.view(), adapter().view(new).unwrap());
@@ -311,7 +330,12 @@ impl World {
         let mut told = false;
         for action in &decision.actions {
             told |= matches!(action, Action::Announce(_));
-            if told && matches!(action, Action::Edit { .. } | Action::Guard) {
+            if told
+                && matches!(
+                    action,
+                    Action::Edit { .. } | Action::Guard | Action::Replace { .. }
+                )
+            {
                 self.oracle
                     .breaches
                     .push("an event came before its edit".to_owned());
@@ -347,6 +371,7 @@ impl World {
             .rollout
             .as_ref()
             .is_none_or(|rollout| rollout.status.is_none());
+        self.oracle_looks();
     }
 
     /// Fewer replicas may make the step for the rest one too many.

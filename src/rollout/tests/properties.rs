@@ -5,6 +5,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::schedule::{
     Op, Stage, anything, everything, forgetful, injected, interrupted, processes, reborn, scaling, steering,
@@ -15,7 +16,7 @@ use crate::api::v1beta1::condition;
 use crate::names;
 
 /// The same after a further release, where an earlier change may have come while nothing was held.
-fn ends_again(mut stage: Stage) -> Result<World, TestCaseError> {
+fn ends_again(mut stage: Stage) -> Result<(), TestCaseError> {
     stage.calm();
     stage.world.finish();
     prop_assert_eq!(stage.world.marks(), [names::GUARDED_BY]);
@@ -37,10 +38,13 @@ fn run(world: World, ops: &[Op]) -> Result<Stage, TestCaseError> {
 
 /// The end that every release must have: marks gone, the partition that people asked for, every pod on the template, and nothing
 /// that says otherwise.
-fn ends(mut stage: Stage) -> Result<World, TestCaseError> {
+fn ends(mut stage: Stage) -> Result<(), TestCaseError> {
     stage.calm();
-    let mut world = stage.world;
-    world.finish();
+    stage.world.finish();
+    done(&stage.world)
+}
+
+fn done(world: &World) -> Result<(), TestCaseError> {
     prop_assert_eq!(world.marks(), [names::GUARDED_BY]);
     prop_assert_eq!(Some(world.partition()), world.oracle.asked);
     let update = revision(&world.object()["spec"]["template"]);
@@ -52,7 +56,7 @@ fn ends(mut stage: Stage) -> Result<World, TestCaseError> {
         !world.view().partition_is_ours,
         "an apply without force would conflict"
     );
-    Ok(world)
+    Ok(())
 }
 
 fn config() -> ProptestConfig {
@@ -126,6 +130,27 @@ proptest! {
         stage.world.set_partition(Some(7));
         stage.world.set_partition(Some(1));
         ends_again(stage)?;
+    }
+
+    #[test]
+    fn broken_pods_of_an_abandoned_template_do_not_stick(
+        world in worlds(), ops in vec(processes(), 0..40), back in any::<bool>()
+    ) {
+        let mut stage = run(world, &ops)?;
+        stage.calm();
+        stage.world.finish();
+        let mut world = stage.world;
+        let stable = world.object()["spec"]["template"].clone();
+        world.broken.insert("v5".to_owned());
+        world.set_image("v5");
+        world.settle();
+        if back {
+            world.patch(&json!({"spec": {"template": stable}}));
+        } else {
+            world.set_image("v6");
+        }
+        world.finish();
+        done(&world)?;
     }
 
     #[test]

@@ -150,7 +150,9 @@ impl Processes {
         let part = match call {
             Call::Status(_) | Call::Act(Action::DropFinalizer) => Part::Rollout,
             Call::Act(Action::Edit { .. } | Action::Guard | Action::Disown(_)) => Part::Workload,
-            Call::Act(Action::Record | Action::Announce(_) | Action::LabelPods(_)) => return,
+            Call::Act(
+                Action::Record | Action::Announce(_) | Action::LabelPods(_) | Action::Replace { .. },
+            ) => return,
         };
         self.remember(world);
         self.catch_up(who, part);

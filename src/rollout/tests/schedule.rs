@@ -296,11 +296,13 @@ pub(super) fn plans() -> impl Strategy<Value = Value> {
 pub(super) fn worlds() -> impl Strategy<Value = World> {
     let habits = (any::<bool>(), proptest::bool::weighted(0.1));
     (1..7_u32, partitions(), plans(), habits).prop_map(|(replicas, partition, plan, habits)| {
-        let mut world = World::new(replicas, partition);
-        (world.ordered, world.habits.current_at_once) = habits;
-        world.rollout = Some(rollout(&plan));
-        world.settle();
-        world.forget_logs();
+        let (in_order, current_at_once) = habits;
+        let mut world = if in_order {
+            World::in_order(replicas, partition, &plan)
+        } else {
+            World::guarded(replicas, partition, &plan)
+        };
+        world.habits.current_at_once = current_at_once;
         world
     })
 }

@@ -123,6 +123,11 @@ impl World {
         ] {
             new["metadata"][field] = old["metadata"][field].clone();
         }
+        let management = &old["spec"]["podManagementPolicy"];
+        if !management.is_null() {
+            // It cannot be changed.
+            new["spec"]["podManagementPolicy"] = management.clone();
+        }
         match old["metadata"].get("managedFields") {
             Some(entries) => new["metadata"]["managedFields"] = entries.clone(),
             None => drop(new["metadata"].as_object_mut().unwrap().remove("managedFields")),

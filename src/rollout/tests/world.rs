@@ -24,6 +24,9 @@ pub(super) const ROLLOUT: &str = "my-app-rollout";
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Pod {
     pub(super) uid: String,
+    pub(super) created: Timestamp,
+    /// When it became ready, or has stopped being so.
+    pub(super) since: Timestamp,
     /// UID of the workload that made it.
     pub(super) owner: String,
     pub(super) revision: String,
@@ -65,8 +68,6 @@ pub(super) struct World {
     pub(super) rollout: Option<Rollout>,
     pub(super) pods: Pods,
     pub(super) habits: Habits,
-    /// OrderedReady: the operator does nothing else while a pod is missing or not ready.
-    pub(super) ordered: bool,
     /// The operator acts on this, not on what is.
     pub(super) frozen: Option<Frozen>,
     /// What the operator will report: UID of the workload and its status.
@@ -85,6 +86,8 @@ pub(super) struct World {
     pub(super) applied: bool,
     /// Images whose pods never become ready.
     pub(super) broken: BTreeSet<String>,
+    /// Pods in the way are replaced.
+    pub(super) replaces: bool,
     /// An older Rollout for the same workload.
     pub(super) rival: Option<&'static str>,
     /// The controller's memory: the proof, and whether its pod watch is filled.
@@ -186,7 +189,6 @@ impl World {
                 pod_labels: true,
                 current_at_once: false,
             },
-            ordered: false,
             frozen: None,
             late: None,
             lingering: false,
@@ -196,6 +198,7 @@ impl World {
             faults: VecDeque::new(),
             applied: false,
             broken: BTreeSet::new(),
+            replaces: true,
             rival: None,
             proof: Proof::Unknown,
             watching: false,
@@ -210,6 +213,17 @@ impl World {
         };
         world.create(manifest(replicas, partition, "v1"));
         world.settle();
+        world
+    }
+
+    /// A guarded workload whose pods are managed in order.
+    pub(super) fn in_order(replicas: u32, partition: Option<i64>, steps: &Value) -> Self {
+        let mut world = Self::guarded(replicas, partition, steps);
+        let mut object = world.object().clone();
+        object["spec"]["podManagementPolicy"] = json!("OrderedReady");
+        world.put_in_place(object);
+        world.settle();
+        world.forget_logs();
         world
     }
 
