@@ -61,6 +61,7 @@ impl World {
             limit,
             update,
             current,
+            in_order: object["spec"]["podManagementPolicy"] == "OrderedReady",
         };
         if self.complete(&operator) && !self.condemn(&operator) {
             self.update(&operator);
@@ -91,7 +92,7 @@ impl World {
                 Some(_) => {}
             }
             let pod = &self.pods[&ordinal];
-            if operator.in_order() && (!pod.ready || pod.terminating) {
+            if operator.in_order && (!pod.ready || pod.terminating) {
                 return false;
             }
         }
@@ -206,14 +207,11 @@ pub(super) struct Operator {
     pub(super) limit: Option<u32>,
     pub(super) update: String,
     pub(super) current: String,
+    /// OrderedReady: nothing else is done while a pod is missing or not ready.
+    in_order: bool,
 }
 
 impl Operator {
-    /// OrderedReady: nothing else is done while a pod is missing or not ready.
-    fn in_order(&self) -> bool {
-        self.view.in_order
-    }
-
     fn partition(&self) -> u32 {
         u32::try_from(self.view.partition_in_force()).unwrap()
     }
