@@ -166,7 +166,7 @@ fn echo(object: &Value, asked: Option<i64>) -> Option<Original> {
         .get(names::ORIGINAL_PARTITION)?
         .as_str()
         .and_then(Original::read)?;
-    (hold.granted_text? == asked?.to_string()).then_some(original)
+    hold.is_echoed_by(asked).then_some(original)
 }
 
 /// The partition to restore: what people last asked for.

@@ -127,11 +127,14 @@ pub(super) fn from_rest(draft: &Draft<'_>) -> bool {
     before.phase == phase::HEALTHY && before.current_step_state == step_state::COMPLETED
 }
 
+/// What has been told of a release. Where somebody has written StepReady over Completed there is none.
 pub(super) fn underway<'a>(draft: &Draft<'a>) -> Option<&'a CanaryStatus> {
     let before = draft.before();
     let canary = before.canary_status.as_ref()?;
-    (before.phase == phase::PROGRESSING && canary.current_step_state != step_state::COMPLETED)
-        .then_some(canary)
+    let completed = [&canary.current_step_state, &before.current_step_state]
+        .iter()
+        .any(|state| *state == step_state::COMPLETED);
+    (before.phase == phase::PROGRESSING && !completed).then_some(canary)
 }
 
 /// Whether the way back takes steps: people ask for it by an annotation, the operator says which pods have never left, and some

@@ -64,6 +64,16 @@ pub(super) fn unmarked(draft: &mut Draft<'_>, observed: &Observed<'_>, p: &Prese
     if let Some((reason, message)) = unfit(observed, p) {
         return not_governed(draft, reason, &message);
     }
+    if p.view
+        .marks
+        .hold
+        .as_ref()
+        .is_some_and(|hold| !hold.is_echoed_by(p.view.partition))
+    {
+        // Somebody has copied an object that was held and given it a partition of its own: the marks would take that away.
+        let unmark = p.adapter.release(p.view, Freedom::Free);
+        return draft.edit(p.workload, EditKind::Release, unmark);
+    }
     match p.proof {
         Proof::Refused {
             reason,
@@ -102,8 +112,8 @@ pub(super) fn at_rest(draft: &mut Draft<'_>, observed: &Observed<'_>, p: &Presen
             draft.edit(p.workload, EditKind::Hold, p.adapter.hold(p.view));
             return;
         }
-        Some(Likeness::Exact) => {}
-        // A change that nobody can hold any more, one that is none to the operator, or a mark of another version.
+        // A change that nobody can hold any more, one that is none to the operator, a mark of another version, or release marks
+        // that somebody has left there: nothing to write where all is as it should be.
         _ => draft.edit(
             p.workload,
             EditKind::Release,
@@ -152,10 +162,6 @@ fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
             format!("{} is guarded and at rest", p.workload)
         };
         draft.say(phase::HEALTHY, message);
-        if ended {
-            // The release was handed back, and we ended before we could say so.
-            draft.act(Action::Disown(p.workload.clone()));
-        }
         match holds(&draft.status.conditions, condition::PROGRESSING) {
             true if ended => end_conditions(draft),
             true => super::status::progressing(draft, reason::COMPLETED),
