@@ -11,6 +11,8 @@ use axum::http::Uri;
 use clap::{ArgAction, Args as Group, Parser, Subcommand, ValueEnum};
 use kruise_rollout::names;
 
+use crate::certs::Lifetimes;
+
 /// Progressive delivery for workloads that update by partition: the controller and its admission webhook.
 #[derive(Debug, Parser)]
 #[command(name = names::CONTROLLER, version, arg_required_else_help = true)]
@@ -48,6 +50,20 @@ pub(crate) struct Run {
     /// URL that the API server calls instead of the Service, for a controller outside the cluster.
     #[arg(long, env = "KRUISE_ROLLOUT_WEBHOOK_URL", value_name = "URL")]
     pub(crate) webhook_url: Option<WebhookUrl>,
+    /// Directory with tls.crt, tls.key and ca.crt of the webhook, such as a mounted Secret of cert-manager; without it the
+    /// controller makes its own certificates.
+    #[arg(long, env = "KRUISE_ROLLOUT_TLS_DIR", value_name = "DIR")]
+    pub(crate) tls_dir: Option<PathBuf>,
+    /// Life of the controller's own certificates in seconds; their authority lives four times as long. For tests.
+    #[arg(
+        long,
+        env = "KRUISE_ROLLOUT_CERTIFICATE_LIFE",
+        value_name = "SECONDS",
+        default_value_t = Lifetimes::LEAF.as_secs(),
+        value_parser = clap::value_parser!(u64).range(3..=Lifetimes::LEAF.as_secs()),
+        hide = true
+    )]
+    pub(crate) certificate_life: u64,
     /// Address that /metrics, /healthz and /readyz listen on (plain HTTP).
     #[arg(
         long,
@@ -251,6 +267,7 @@ mod tests {
         assert_eq!(run.workers, 4);
         assert_eq!(run.log_format, LogFormat::Text);
         assert_eq!(run.webhook_url, None);
+        assert_eq!(run.tls_dir, None);
     }
 
     #[test]

@@ -72,10 +72,15 @@ fn wait_for_the_operator(draft: &mut Draft<'_>, p: &Present<'_>) {
 fn direction(draft: &Draft<'_>, view: &View) -> Direction {
     let known = stable_revision(draft, view);
     let reported = &view.reported;
-    let says = match (view.observed(), &reported.update_revision) {
-        (Some(true), Some(revision)) if !known.is_empty() => Some(revision == known),
-        _ => None,
+    let revision = match view.observed() {
+        Some(true) => reported.update_revision.as_deref(),
+        // Our own writes make a new generation too: what it said of this template holds until it has seen them.
+        Some(false) => last_said(draft, view),
+        None => None,
     };
+    let says = revision
+        .filter(|_| !known.is_empty())
+        .map(|revision| revision == known);
     match (view.stable().map(|stable| stable.likeness(&view.template)), says) {
         (Some(Likeness::Exact), _) | (_, Some(true)) => Direction::Back,
         (Some(Likeness::Equivalent), None) if view.observed() == Some(false) => Direction::Unknown,
@@ -85,6 +90,14 @@ fn direction(draft: &Draft<'_>, view: &View) -> Direction {
         }
         _ => Direction::Forward,
     }
+}
+
+/// The operator's revision of the template that is being released, if it has named one.
+fn last_said<'a>(draft: &Draft<'a>, view: &View) -> Option<&'a str> {
+    underway(draft)
+        .filter(|canary| canary.template_id == view.template.to_string())
+        .map(|canary| canary.canary_revision.as_str())
+        .filter(|revision| !revision.is_empty())
 }
 
 /// Whether the template is the stable one to the last member.

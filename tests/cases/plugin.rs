@@ -7,13 +7,17 @@ use support::{Entry, Identity, eventually, installed};
 use crate::scene::{APP, ROLLOUT, SOON, Scene, condition, mark, walk_steps};
 
 /// What a command said.
+#[derive(Debug)]
 pub struct Said {
+    /// Its exit code.
     pub code: i32,
+    /// On stdout.
     pub answer: String,
+    /// On stderr.
     pub talk: String,
 }
 
-/// Runs `kubectl kruise …` to its end.
+/// Runs `kubectl kruise` in the scene's namespace.
 pub async fn kruise(scene: &Scene<'_>, who: Identity, arguments: &[&str]) -> Said {
     let mut command = scene.namespace.kubectl(who).unwrap();
     let output = command.arg("kruise").args(arguments).output().await.unwrap();

@@ -9,16 +9,16 @@ use kruise_rollout::names;
 use kruise_rollout::rollout::Workload;
 use kruise_rollout::workload::GroupKind;
 use kube::api::{ApiResource, DynamicObject};
-use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Api, ResourceExt as _, discovery};
+use kube::runtime::watcher;
+use kube::{Api, ResourceExt as _};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::watch_config;
-use crate::backoff::WatchBackoff;
+use crate::connect::follow_objects;
 use crate::context::Context;
+use crate::registration::{Governed, found_group};
 use crate::telemetry::chain;
 use crate::world::{Place, Watch};
 
@@ -34,7 +34,7 @@ const LOOK_UP_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) async fn follow(
     context: Arc<Context>,
     at_first: Vec<GroupKind>,
-    watched: watch::Sender<Vec<ApiResource>>,
+    watched: watch::Sender<Governed>,
     stop: CancellationToken,
 ) -> Result<(), Infallible> {
     let mut running: BTreeMap<GroupKind, CancellationToken> = BTreeMap::new();
@@ -72,11 +72,14 @@ pub(crate) async fn follow(
         }
         while tasks.try_join_next().is_some() {}
         context.metrics.watches(running.len());
-        let resources: Vec<_> = running
-            .keys()
-            .filter_map(|kind| context.world.resource(kind))
-            .collect();
-        watched.send_if_modified(|now| (*now != resources).then(|| *now = resources).is_some());
+        let governed = Governed {
+            resources: running
+                .keys()
+                .filter_map(|kind| context.world.resource(kind))
+                .collect(),
+            complete: running.keys().all(|kind| context.world.is_looked_up(kind)),
+        };
+        watched.send_if_modified(|now| (*now != governed).then(|| *now = governed).is_some());
         if stop
             .run_until_cancelled(context.kinds_changed.notified())
             .await
@@ -106,7 +109,10 @@ async fn follow_kind(context: Arc<Context>, kind: GroupKind, stop: CancellationT
                 watch_kind(&context, &kind, &resource, &stop).await;
                 continue;
             }
-            Ok(None) => context.look_at(context.world.set_watch(&kind, Watch::NoKind, None)),
+            Ok(None) => {
+                context.look_at(context.world.set_watch(&kind, Watch::NoKind, None));
+                context.kinds_changed.notify_one();
+            }
             Err(error) => {
                 // Nothing is known of the kind now; what was known stays.
                 tracing::warn!(%kind, error = %chain(&error), "A kind cannot be looked up.");
@@ -122,20 +128,20 @@ async fn follow_kind(context: Arc<Context>, kind: GroupKind, stop: CancellationT
     }
 }
 
-/// The resource of a kind, in the version that the server recommends.
+/// The resource of a kind, in its most stable version. The group may prefer another one, which need not have this kind.
 async fn find(context: &Context, kind: &GroupKind) -> kube::Result<Option<ApiResource>> {
-    match discovery::group(&context.client, &kind.group).await {
-        Ok(group) => Ok(group.recommended_kind(&kind.kind).map(|(resource, _)| resource)),
-        Err(kube::Error::Discovery(_)) => Ok(None),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(error),
-    }
+    let group = found_group(&context.client, &kind.group).await?;
+    let resources = group
+        .map(|group| group.resources_by_stability())
+        .unwrap_or_default();
+    let mut resources = resources.into_iter().map(|(resource, _)| resource);
+    Ok(resources.find(|resource| resource.kind == kind.kind))
 }
 
 /// Watches until the stop, or until the server says that there is no such resource.
 async fn watch_kind(context: &Context, kind: &GroupKind, resource: &ApiResource, stop: &CancellationToken) {
     let api: Api<DynamicObject> = Api::all_with(context.client.clone(), resource);
-    let begin = || watcher(api.clone(), watch_config()).backoff(WatchBackoff::default());
+    let begin = || follow_objects(api.clone(), watcher::Config::default());
     let mut events = pin!(begin());
     let mut listed: HashSet<(String, String)> = HashSet::new();
     while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {

@@ -283,6 +283,8 @@ impl World {
         for _ in 0..400 {
             let before = (self.clock, self.pods.clone(), self.proof.clone(), self.watching);
             self.control();
+            // What it wrote it sees before the operator does.
+            self.control();
             self.operate();
             self.kubelet();
             if (self.clock, self.pods.clone(), self.proof.clone(), self.watching) == before {
