@@ -64,5 +64,9 @@ pub const GUARD_PROBE: &str = "rollouts.kruise.io/guard-probe";
 pub const CONTROLLER_REVISION_HASH: &str = "controller-revision-hash";
 /// Label of pods that carries the revision, set by ReplicaSet-like operators.
 pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
+/// Label (or annotation) of a workload by which people name a release, and label of the pods of that release.
+pub const ROLLOUT_ID: &str = "rollouts.kruise.io/rollout-id";
+/// Label of the pods of a release: the number of the step that they came with, from 1.
+pub const ROLLOUT_BATCH_ID: &str = "rollouts.kruise.io/rollout-batch-id";
 /// Label of ClusterRoles whose rules are added to the controller's: how a custom kind is enabled.
 pub const AGGREGATE_TO_CONTROLLER: &str = "rollouts.kruise.io/aggregate-to-controller";

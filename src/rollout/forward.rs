@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use super::back::{Updated, believes, complete_when_open, updated};
 use super::course::follows;
 use super::grant::{Memory, partition};
+use super::labels::label_pods;
 use super::observed::Children;
 use super::release::{Release, begin, end, from_rest, record_revision, underway};
 use super::status::{Draft, progressing};
@@ -78,6 +79,9 @@ pub(super) fn forward(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold,
         match steps.take(draft, &mut canary) {
             Some(waits) => waits,
             None => {
+                if !back {
+                    label_pods(draft, release, number(&canary, release.plan));
+                }
                 draft.status.canary_status = Some(canary);
                 let message = if back {
                     "rolled back: every pod runs the stable template"
@@ -154,6 +158,9 @@ impl Steps<'_> {
                 EditKind::Grant
             };
             draft.edit(p.workload, kind, p.adapter.expose(p.view, partition));
+        }
+        if !self.back {
+            label_pods(draft, self.release, step);
         }
         canary.finalising_step = match waits {
             Waits::Operator => finalising_step::RELEASE_WORKLOAD_CONTROL.to_owned(),

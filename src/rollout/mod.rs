@@ -13,6 +13,7 @@ mod course;
 mod decide;
 mod forward;
 mod grant;
+mod labels;
 mod observed;
 mod release;
 mod rest;
@@ -57,7 +58,7 @@ impl EditKind {
     }
 }
 
-/// Something to be done, in order; the first failure ends the list, and the world is looked at again.
+/// Something to be done, in order; a failure ends the list, except where it says otherwise, and the world is looked at again.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Prove that the target can be held, and mark it.
@@ -73,12 +74,23 @@ pub enum Action {
         /// The patch.
         patch: Patch,
     },
+    /// Label pods with their release and batch. A patch that fails is tried again later and holds nothing up.
+    LabelPods(Vec<PodPatch>),
     /// Drop our entry in the workload's managed fields, so that later applies of its owner need no force.
     Disown(Workload),
     /// Remove the finalizer that another controller left on the Rollout.
     DropFinalizer,
     /// Tell people, as an event on the Rollout.
     Announce(Announcement),
+}
+
+/// A patch of a pod's labels. It tests the pod's UID.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodPatch {
+    /// Name of the pod in the Rollout's namespace.
+    pub pod: String,
+    /// The patch.
+    pub patch: Patch,
 }
 
 /// An event.

@@ -225,13 +225,20 @@ pub(super) fn record_revision(canary: &mut CanaryStatus, view: &View, children: 
     {
         canary.canary_revision.clone_from(revision);
         canary.pod_template_hash.clone_from(revision);
-        canary.observed_rollout_id.clone_from(revision);
     }
+    record_id(canary, view);
     if let Some(counted) = updated(view, children) {
         canary.canary_replicas = i32::try_from(counted.pods).unwrap_or(i32::MAX);
         canary.canary_ready_replicas = i32::try_from(counted.ready).unwrap_or(i32::MAX);
     }
     canary.observed_workload_generation = view.generation;
+}
+
+/// The identity of the release may change at any time, since people may name it anew.
+pub(super) fn record_id(canary: &mut CanaryStatus, view: &View) {
+    if let Some(id) = view.release_id() {
+        id.clone_into(&mut canary.observed_rollout_id);
+    }
 }
 
 /// Starts the release of a template, at the step where the marks say that it stands.

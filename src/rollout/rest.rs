@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::decide::Present;
 use super::observed::{Observed, Proof, Workload};
-use super::release::no_jump;
+use super::release::{no_jump, record_id};
 use super::status::{Draft, guarded_message, holds, label_command, settled, why};
 use super::{Action, EditKind};
 use crate::api::v1beta1::condition::{self, reason};
@@ -179,8 +179,8 @@ fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
         canary.stable_revision.clone_from(revision);
         canary.stable_template_id.clone_from(&canary.template_id);
         canary.pod_template_hash.clone_from(revision);
-        canary.observed_rollout_id.clone_from(revision);
     }
+    record_id(canary, p.view);
     canary.observed_workload_generation = p.view.generation;
     if jump {
         no_jump(draft, written, "no release is in progress");

@@ -5,6 +5,7 @@ mod batches;
 mod cluster;
 mod control;
 mod course;
+mod labels;
 mod lifecycle;
 mod memory;
 mod oracle;

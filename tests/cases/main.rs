@@ -10,6 +10,7 @@
 mod changes;
 mod control_plane;
 mod counts;
+mod faults;
 mod gate;
 mod guard;
 mod hold;
@@ -26,4 +27,5 @@ mod scene;
 mod storm;
 mod uninstall;
 mod walk;
+mod widgets;
 mod writes;
