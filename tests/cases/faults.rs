@@ -4,3 +4,4 @@ mod batches;
 mod fixtures;
 mod reports;
 mod revisions;
+mod steps;
