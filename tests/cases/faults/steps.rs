@@ -213,12 +213,10 @@ async fn smaller(prefix: &str, done: impl AsyncFnOnce(&Scene<'_>), step: i64) {
 
     let gate = Gate::open(&scene).await;
     scene.set_version("v3").await;
-    let paused = scene.wait_state(1, "StepPaused").await;
     assert_eq!(scene.wait_pods("v3", 1).await, ["my-app-4"]);
     scene.wait_pods("v2", 2).await;
     scene.wait_pods("v1", 2).await;
-    let message = paused["status"]["message"].as_str().unwrap();
-    assert!(message.contains("1 of 5 pods are updated and ready"), "{message}");
+    wait_message(&scene, "step 1 of 3: 1 of 5 pods are updated and ready").await;
     // More than the step has keeps everything back.
     assert_eq!(gate.steps("v3").await, [(Some(5), 0), (HELD, 0), (Some(4), 1)]);
     walk_on(&scene, "v3", 5).await;
