@@ -208,6 +208,7 @@ fn observe<'a>(context: &'a Context, key: &'a Key, snapshot: &'a Snapshot, now: 
             .collect(),
         rival: snapshot.rival.as_deref(),
         own_namespace: &context.namespace,
+        replace_stuck_pods: context.replace_stuck_pods,
         now,
     }
 }
@@ -239,6 +240,11 @@ async fn apply(
                 }
             }
             Action::Disown(workload) => apply::disown(context, key, workload).await?,
+            Action::Replace {
+                pod,
+                uid,
+                resource_version,
+            } => apply::replace(context, key, pod, uid, resource_version).await?,
             Action::DropFinalizer => apply::drop_finalizer(context, key, snapshot).await?,
             Action::Announce(announcement) => announcements.push(announcement.clone()),
         }

@@ -47,6 +47,8 @@ pub(super) struct Oracle {
     pub(super) asked: Option<Option<i64>>,
     /// The highest step that is justified, by template.
     reach: BTreeMap<String, Reach>,
+    /// The step that a person wrote to go to in the release of a template, until a status answers it.
+    jump: Option<(String, usize)>,
     /// Ordinals that the scale subresource added above the partition.
     exempt: BTreeSet<u32>,
     /// Every way that the status has taken from one state to another.
@@ -82,6 +84,7 @@ impl World {
 
     /// Steps that go on by themselves do so at most as fast as this.
     pub(super) fn oracle_looks(&mut self) {
+        self.oracle_follows_a_jump();
         let (Some(_), Some(plan)) = (
             &self.workload,
             self.workload.is_some().then(|| self.plan()).flatten(),
@@ -125,16 +128,21 @@ impl World {
         self.oracle_looks();
     }
 
-    /// A person writes the step to go to next. One more than are written may follow before the controller looks.
+    /// A person writes the step to go to next. The plan may get so many steps before the controller looks.
     pub(super) fn oracle_jumps(&mut self, template: &str, to: i32) {
-        let steps = self.strategy().map_or(0, |canary| canary.steps.len() + 1);
-        let to = usize::try_from(to).ok().filter(|to| *to <= steps);
-        if let (Some(reach), Some(to)) = (self.oracle.reach.get_mut(template), to)
-            && to > reach.step
-        {
-            *reach = reach.at(to);
-        }
+        self.oracle.jump = usize::try_from(to).ok().map(|to| (template.to_owned(), to));
         self.oracle_looks();
+    }
+
+    /// A jump to a step of the plan, or to the one that follows those that are written, justifies it.
+    fn oracle_follows_a_jump(&mut self) {
+        let steps = self.strategy().map_or(0, |canary| canary.steps.len() + 1);
+        if let Some((template, to)) = &self.oracle.jump
+            && let Some(reach) = self.oracle.reach.get_mut(template)
+            && (reach.step + 1..=steps).contains(to)
+        {
+            *reach = reach.at(*to);
+        }
     }
 
     /// Called before the plan is edited: what it allowed until now stays.
@@ -223,6 +231,17 @@ impl World {
         }
     }
 
+    /// Only a pod that is not ready, of a revision that neither the template has nor the stable one.
+    pub(super) fn oracle_sees_a_replacement(&mut self, ordinal: u32) {
+        let pod = &self.pods[&ordinal];
+        let update = revision(&self.object()["spec"]["template"]);
+        let stable = self.oracle.stable.as_ref() == Some(&pod.revision);
+        if pod.ready || pod.revision == update || stable || !self.view().in_order {
+            let text = format!("replaced {ordinal}: {pod:?}, at {}", self.at());
+            self.oracle.breaches.push(text);
+        }
+    }
+
     pub(super) fn oracle_sees_an_edit(&mut self, new: &Value) {
         let (old, new) = (self.view(), adapter().view(new).unwrap());
         let Some(limit) = self.limit() else { return };
@@ -248,7 +267,12 @@ impl World {
         let mut told = false;
         for action in &decision.actions {
             told |= matches!(action, Action::Announce(_));
-            if told && matches!(action, Action::Edit { .. } | Action::Guard) {
+            if told
+                && matches!(
+                    action,
+                    Action::Edit { .. } | Action::Guard | Action::Replace { .. }
+                )
+            {
                 self.oracle
                     .breaches
                     .push("an event came before its edit".to_owned());
@@ -258,6 +282,7 @@ impl World {
 
     /// A template that status and workload have left behind starts again when it comes back.
     pub(super) fn oracle_sees_a_status(&mut self, status: &RolloutStatus) {
+        self.oracle.jump = None;
         let told = status
             .canary_status
             .as_ref()
