@@ -82,7 +82,9 @@ pub(super) fn forward(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold,
         match steps.take(draft, &mut canary) {
             Some(waits) => waits,
             None => {
-                label_pods(draft, release, number(&canary, release.plan));
+                if !back {
+                    label_pods(draft, release, number(&canary, release.plan));
+                }
                 draft.status.canary_status = Some(canary);
                 let message = if back {
                     "rolled back: every pod runs the stable template"
@@ -171,7 +173,9 @@ impl Steps<'_> {
             };
             draft.edit(p.workload, kind, p.adapter.expose(p.view, partition));
         }
-        label_pods(draft, self.release, step);
+        if !self.back {
+            label_pods(draft, self.release, step);
+        }
         canary.finalising_step = match waits {
             Waits::Operator => finalising_step::RELEASE_WORKLOAD_CONTROL.to_owned(),
             _ => String::new(),

@@ -18,6 +18,7 @@ mod plans;
 mod pods;
 mod reports;
 mod revisions;
+mod steps;
 mod stuck;
 mod unasked;
 mod webhook;
