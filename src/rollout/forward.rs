@@ -11,7 +11,7 @@ use super::status::{Draft, progressing};
 use super::{Action, EditKind};
 use crate::api::v1beta1::condition::reason;
 use crate::api::v1beta1::{CanaryStatus, finalising_step, phase, step_state};
-use crate::plan::{Pause, Plan};
+use crate::plan::{Pause, Plan, Step};
 use crate::workload::Hold;
 
 /// Enters a step.
@@ -239,8 +239,13 @@ fn message(release: &Release<'_>, step: usize, waits: &Waits) -> String {
         release.rollout.metadata.name.as_deref().unwrap_or_default(),
         release.rollout.metadata.namespace.as_deref().unwrap_or_default(),
     );
-    let exposure = release.plan.step(step).exposure;
-    let head = format!("step {step} of {}", release.plan.len());
+    let Step { exposure, raised, .. } = release.plan.step(step);
+    let note = if raised {
+        " (written as fewer pods than the step before it; steps never go back)"
+    } else {
+        ""
+    };
+    let head = format!("step {step} of {}{note}", release.plan.len());
     match waits {
         Waits::Pods => {
             let believed = match p.children {

@@ -10,6 +10,7 @@
 mod changes;
 mod control_plane;
 mod counts;
+mod faults;
 mod gate;
 mod guard;
 mod hold;

@@ -7,13 +7,18 @@ use support::{Entry, Identity, eventually, installed};
 use crate::scene::{APP, ROLLOUT, SOON, Scene, condition, mark, walk_steps};
 
 /// What a command said.
-struct Said {
-    code: i32,
-    answer: String,
-    talk: String,
+#[derive(Debug)]
+pub struct Said {
+    /// Its exit code.
+    pub code: i32,
+    /// On stdout.
+    pub answer: String,
+    /// On stderr.
+    pub talk: String,
 }
 
-async fn kruise(scene: &Scene<'_>, who: Identity, arguments: &[&str]) -> Said {
+/// Runs `kubectl kruise` in the scene's namespace.
+pub async fn kruise(scene: &Scene<'_>, who: Identity, arguments: &[&str]) -> Said {
     let mut command = scene.namespace.kubectl(who).unwrap();
     let output = command.arg("kruise").args(arguments).output().await.unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();

@@ -1,0 +1,5 @@
+//! Faults that people have reported of products of this kind; a case begins with the number of its report.
+
+mod fixtures;
+mod plans;
+mod scaling;
