@@ -1,5 +1,8 @@
 //! Faults that people have reported of products of this kind; a case begins with the number of its report.
 
+mod commands;
 mod fixtures;
+mod lifecycle;
+mod ownership;
 mod plans;
 mod scaling;

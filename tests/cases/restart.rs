@@ -17,7 +17,7 @@ use crate::kinds::OwnKind;
 use crate::scene::{SOON, Scene, WALK, assert_free, condition, mark, partition, walk_steps};
 
 /// The installation of these cases, for one of them at a time.
-async fn own() -> MutexGuard<'static, Installation<'static>> {
+pub async fn own() -> MutexGuard<'static, Installation<'static>> {
     static CONTROL_PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
     static INSTALLATION: OnceCell<Mutex<Installation<'static>>> = OnceCell::const_new();
     let start = async || {

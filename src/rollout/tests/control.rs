@@ -168,7 +168,7 @@ impl World {
                 self.touch_rollout(false);
                 true
             }
-            Action::Announce(event) => {
+            Action::Announce(event) | Action::AnnounceOn(_, event) => {
                 self.events.push(event.reason);
                 true
             }
