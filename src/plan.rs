@@ -46,6 +46,9 @@ pub enum PlanError {
     /// A step says nothing about replicas.
     #[error("spec.strategy.canary.steps[{0}].replicas is missing: set it to a number or a percentage")]
     NoReplicas(usize),
+    /// An amount below none or above all.
+    #[error("{0} is out of range: write a number from 0 on, or a percentage from \"0%\" to \"100%\"")]
+    OutOfRange(String),
     /// An amount that cannot be read.
     #[error("{field}: {error}")]
     Malformed {
@@ -62,7 +65,7 @@ impl Plan {
     /// pauses, however it is written, since there is nothing left to decide; without replicas no step does.
     ///
     /// # Errors
-    /// No steps, or amounts that cannot be read.
+    /// No steps, or amounts that cannot be read or are out of range.
     pub fn new(strategy: &CanaryStrategy, replicas: u32) -> Result<Self, PlanError> {
         let mut steps: Vec<Step> = Vec::with_capacity(strategy.steps.len() + 1);
         for (index, step) in strategy.steps.iter().enumerate() {
@@ -177,10 +180,14 @@ pub fn fingerprint(strategy: &CanaryStrategy) -> String {
 }
 
 fn read(amount: &IntOrPercent, field: impl FnOnce() -> String) -> Result<Amount, PlanError> {
-    amount.amount().map_err(|error| PlanError::Malformed {
-        field: field(),
-        error,
-    })
+    match amount.amount() {
+        Ok(Amount::Count(..0) | Amount::Percent(101..)) => Err(PlanError::OutOfRange(field())),
+        Ok(amount) => Ok(amount),
+        Err(error) => Err(PlanError::Malformed {
+            field: field(),
+            error,
+        }),
+    }
 }
 
 /// A share of `of` pods: percentages round up, and nothing leaves 0..=`of`.
@@ -221,12 +228,14 @@ mod tests {
     #[case(1, json!("10%"), 0)]
     #[case(0, json!("10%"), 0)]
     #[case(1000, json!("0.1%"), 1000)]
+    #[case(1000, json!(-1), 1000)]
+    #[case(1000, json!("101%"), 1000)]
     fn rounding(#[case] replicas: u32, #[case] step: Value, #[case] partition: i64) {
         let plan = Plan::new(&strategy(json!([{"replicas": step}])), replicas);
         match plan {
             Ok(plan) => assert_eq!(plan.partition(1), partition),
             Err(error) => assert!(
-                step == "0.1%" && error.to_string().contains("steps[0].replicas"),
+                partition == 1000 && error.to_string().contains("steps[0].replicas"),
                 "{error}"
             ),
         }
@@ -315,8 +324,8 @@ mod tests {
         fn steps_never_shrink_and_end_with_all(
             replicas in 0..2000_u32,
             amounts in proptest::collection::vec(prop_oneof![
-                (-5..5000_i64).prop_map(IntOrPercent::Int),
-                (0..150_u32).prop_map(|p| IntOrPercent::String(format!("{p}%")))], 1..12)
+                (0..5000_i64).prop_map(IntOrPercent::Int),
+                (0..=100_u32).prop_map(|p| IntOrPercent::String(format!("{p}%")))], 1..12)
         ) {
             let steps: Vec<_> = amounts.iter().map(|amount| json!({"replicas": amount})).collect();
             let plan = Plan::new(&strategy(json!(steps)), replicas).unwrap();

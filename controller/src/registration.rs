@@ -5,6 +5,8 @@
 //! RBAC removes them. They are also the memory of what is governed: a restarted controller finds marked objects by the kinds that
 //! are registered here.
 
+mod entries;
+
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kruise_rollout::names;
-use kruise_rollout::workload::{GroupKind, adapter_for};
+use kruise_rollout::workload::GroupKind;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, Resource};
@@ -24,15 +26,13 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use self::entries::{Entries, kind_of};
 use crate::backoff::WatchBackoff;
 use crate::certs::CertState;
 use crate::context::Context;
 use crate::lease::Leadership;
 use crate::telemetry::chain;
-use crate::webhook::{MUTATE, VALIDATE};
 
-/// How long the API server waits for a verdict, in seconds.
-const TIMEOUT_SECONDS: u32 = 5;
 /// Pause after a failed write.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -199,107 +199,28 @@ impl Registrar {
         let resources = self.kinds.borrow_and_update().clone();
         let owner = owner(&self.context.client).await;
         let metadata = json!({"name": names::WEBHOOK_CONFIGURATION, "ownerReferences": owner});
-        let entries: Vec<_> = resources
-            .iter()
-            .filter_map(|resource| self.entry(resource, &bundle))
-            .collect();
-        let kinds = resources
-            .iter()
-            .map(|resource| GroupKind {
-                group: resource.group.clone(),
-                kind: resource.kind.clone(),
-            })
-            .collect();
+        let entries = Entries {
+            endpoint: &self.endpoint,
+            own_namespace: &self.context.namespace,
+            username: &self.context.username,
+            bundle: &bundle,
+        };
+        let holds: Vec<_> = resources.iter().filter_map(|kind| entries.hold(kind)).collect();
+        let checks = resources.iter().filter_map(|kind| entries.check(kind));
+        let checks: Vec<_> = std::iter::once(entries.review()).chain(checks).collect();
+        let kinds = resources.iter().map(kind_of).collect();
         Some(Wanted {
             mutating: json!({
                 "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
-                "metadata": metadata, "webhooks": entries,
+                "metadata": metadata, "webhooks": holds,
             }),
             validating: json!({
                 "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-                "metadata": metadata,
-                "webhooks": [{
-                    "name": names::REVIEW_WEBHOOK,
-                    "admissionReviewVersions": ["v1"],
-                    "sideEffects": "None",
-                    "failurePolicy": "Fail",
-                    "timeoutSeconds": TIMEOUT_SECONDS,
-                    "matchPolicy": "Equivalent",
-                    "rules": [{"apiGroups": [names::GROUP], "apiVersions": [names::VERSION],
-                        "operations": ["CREATE", "UPDATE"], "resources": ["rollouts"], "scope": "Namespaced"}],
-                    "matchConditions": [{"name": "the-spec-changes",
-                        "expression": "request.operation == 'CREATE' || object.spec != oldObject.spec"}],
-                    "clientConfig": self.endpoint.client_config(VALIDATE, &bundle),
-                }],
+                "metadata": metadata, "webhooks": checks,
             }),
             kinds,
         })
     }
-
-    /// The entry of one kind.
-    fn entry(&self, resource: &ApiResource, bundle: &str) -> Option<Value> {
-        let kind = GroupKind {
-            group: resource.group.clone(),
-            kind: resource.kind.clone(),
-        };
-        let adapter = adapter_for(&kind)?;
-        let excluded: Vec<_> = names::EXCLUDED_NAMESPACES
-            .into_iter()
-            .chain([self.context.namespace.as_str()])
-            .collect();
-        let mut resources = vec![resource.plural.clone()];
-        if kind.group == "apps" {
-            // Status writes of built-in kinds may change metadata too, and so the marks.
-            resources.push(format!("{}/status", resource.plural));
-        }
-        Some(json!({
-            "name": format!("{}.{}.{}", resource.plural, resource.group, names::HOLD_WEBHOOK),
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "failurePolicy": "Fail",
-            "timeoutSeconds": TIMEOUT_SECONDS,
-            "matchPolicy": "Equivalent",
-            "reinvocationPolicy": "IfNeeded",
-            "namespaceSelector": {"matchExpressions": [
-                {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": excluded}]},
-            "objectSelector": {"matchLabels": {names::WORKLOAD_TYPE: adapter.type_label()}},
-            "rules": [{"apiGroups": [resource.group], "apiVersions": [resource.version], "operations": ["UPDATE"],
-                "resources": resources, "scope": "Namespaced"}],
-            "matchConditions": match_conditions(&self.context.username),
-            "clientConfig": self.endpoint.client_config(MUTATE, bundle),
-        }))
-    }
-}
-
-/// Which updates reach the webhook: those that could touch the hold, unless they are the controller's own steps. So a webhook that
-/// is down cannot stop a release, and status writes, scaling by `/scale` and metadata of others never wait for it.
-fn match_conditions(username: &str) -> Value {
-    let marks = [&[names::GUARDED_BY], names::RELEASE_MARKS.as_slice()].concat();
-    let list = marks
-        .iter()
-        .map(|mark| format!("'{mark}'"))
-        .collect::<Vec<_>>()
-        .join(", ");
-    let label = names::WORKLOAD_TYPE;
-    json!([
-        {
-            "name": "the-hold-may-be-touched",
-            "expression": format!(
-                "['template', 'updateStrategy', 'replicas'].exists(f, object.?spec[?f] != oldObject.?spec[?f]) || \
-                 [{list}].exists(k, object.metadata.?annotations[?k] != oldObject.metadata.?annotations[?k]) || \
-                 object.metadata.?labels[?'{label}'] != oldObject.metadata.?labels[?'{label}']"
-            ),
-        },
-        {
-            "name": "not-the-controllers-own-step",
-            "expression": format!(
-                "!(request.userInfo.username == '{username}' && \
-                 request.?options.?fieldManager.orValue('') == '{}' && \
-                 object.?spec.?template == oldObject.?spec.?template)",
-                names::FIELD_MANAGER
-            ),
-        },
-    ])
 }
 
 /// Reference to the ClusterRole that owns the registrations; none where there is no such role.

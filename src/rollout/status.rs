@@ -278,6 +278,7 @@ pub(super) mod why {
     pub(crate) const CONFLICT: &str = "Conflict";
     pub(crate) const REFUSED: &str = "WriteRefused";
     pub(crate) const PLAN: &str = "InvalidPlan";
+    pub(crate) const REWRITTEN: &str = "TemplateRewritten";
 }
 
 pub(super) fn progressing(draft: &mut Draft<'_>, reason: &str) {

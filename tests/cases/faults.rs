@@ -2,6 +2,8 @@
 
 mod commands;
 mod fixtures;
+mod injection;
+mod injector;
 mod lifecycle;
 mod ownership;
 mod plans;

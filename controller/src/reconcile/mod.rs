@@ -82,6 +82,9 @@ pub(crate) enum Error {
     /// Anything else that the API server or the way to it says.
     #[error("API server")]
     Api(#[source] Box<kube::Error>),
+    /// Another webhook changes the template in our writes.
+    #[error("another mutating webhook changes the template in a write of ours")]
+    Rewritten,
     /// Not yet: again after so long.
     #[error("not before {0:?}")]
     Later(Duration),
@@ -133,7 +136,7 @@ async fn reconcile(context: &Arc<Context>, key: &Key) -> Turn {
             (outcome, turn(decision.wake, now))
         }
         Err(Error::Later(pause)) => ("waits", Turn::After(pause)),
-        Err(error @ (Error::Raced(_) | Error::Gone(_) | Error::NoKind)) => {
+        Err(error @ (Error::Raced(_) | Error::Gone(_) | Error::NoKind | Error::Rewritten)) => {
             tracing::debug!(rollout = %key, error = %chain(&error), "Looks again.");
             ("raced", Turn::Failed)
         }

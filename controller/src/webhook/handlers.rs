@@ -9,7 +9,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use k8s_openapi::ByteString;
 use kruise_rollout::admission::rollout::{WorkloadClaim, review as review_rollout};
-use kruise_rollout::admission::workload::{Outcome, Write, review as review_workload};
+use kruise_rollout::admission::workload::{Outcome, Verdict, Write, review as review_workload};
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::names;
 use kruise_rollout::rollout::Workload;
@@ -22,8 +22,10 @@ use crate::world::Place;
 
 /// Path of the mutating webhook.
 pub(crate) const MUTATE: &str = "/mutate";
-/// Path of the validating webhook.
+/// Path of the validating webhook of Rollouts.
 pub(crate) const VALIDATE: &str = "/validate";
+/// Path of the validating webhook of workloads.
+pub(crate) const CONFIRM: &str = "/confirm";
 
 /// An AdmissionReview, as far as it is read.
 #[derive(Deserialize)]
@@ -68,6 +70,7 @@ pub(crate) fn router(context: Arc<Context>) -> Router {
     Router::new()
         .route(MUTATE, post(mutate))
         .route(VALIDATE, post(validate))
+        .route(CONFIRM, post(confirm))
         .with_state(context)
 }
 
@@ -77,6 +80,10 @@ async fn mutate(State(context): State<Arc<Context>>, body: Bytes) -> Response {
 
 async fn validate(State(context): State<Arc<Context>>, body: Bytes) -> Response {
     answer(&context, &body, examine)
+}
+
+async fn confirm(State(context): State<Arc<Context>>, body: Bytes) -> Response {
+    answer(&context, &body, check)
 }
 
 /// What is answered beside the UID, and its name in metrics.
@@ -105,18 +112,13 @@ fn answer(context: &Context, body: &[u8], verdict: fn(&Context, &Request) -> Ans
         .into_response()
 }
 
-/// The mutating verdict on a workload.
-fn judge(context: &Context, request: &Request) -> Answer {
+/// What the core says of a write to a workload; nothing of kinds that are not supported.
+fn verdict(context: &Context, request: &Request) -> Option<Verdict> {
     let kind = GroupKind {
         group: request.kind.group.clone(),
         kind: request.kind.kind.clone(),
     };
-    let Some(adapter) = adapter_for(&kind) else {
-        return Answer {
-            response: json!({"allowed": true}),
-            result: "unchanged",
-        };
-    };
+    let adapter = adapter_for(&kind)?;
     let by_controller = request.user_info.username == context.username
         && request.options["fieldManager"].as_str() == Some(names::FIELD_MANAGER);
     let place = Place {
@@ -127,7 +129,7 @@ fn judge(context: &Context, request: &Request) -> Answer {
         },
     };
     let claim = context.world.claim(&place);
-    let verdict = review_workload(
+    Some(review_workload(
         adapter,
         Write {
             old: &request.old_object,
@@ -135,8 +137,18 @@ fn judge(context: &Context, request: &Request) -> Answer {
             by_controller,
             claimed_by: claim.as_deref(),
         },
-    );
+    ))
+}
+
+/// The mutating verdict on a workload.
+fn judge(context: &Context, request: &Request) -> Answer {
     let mut response = json!({"allowed": true});
+    let Some(verdict) = verdict(context, request) else {
+        return Answer {
+            response,
+            result: "unchanged",
+        };
+    };
     if !verdict.patch.0.is_empty() {
         let patch = serde_json::to_vec(&verdict.patch).unwrap_or_default();
         response["patchType"] = json!("JSONPatch");
@@ -151,6 +163,27 @@ fn judge(context: &Context, request: &Request) -> Answer {
         Outcome::Clamped => "clamped",
     };
     Answer { response, result }
+}
+
+/// The validating verdict on a workload, as it is going to be stored: it must be what the mutating one makes of it.
+fn check(context: &Context, request: &Request) -> Answer {
+    if verdict(context, request).is_none_or(|verdict| verdict.patch.0.is_empty()) {
+        return Answer {
+            response: json!({"allowed": true}),
+            result: "accepted",
+        };
+    }
+    let message = format!(
+        "{} {}: another mutating webhook has changed the template or the hold after it had been looked at, so that pods would be \
+         updated without a step of their Rollout. Take the workload out of that webhook's rules, or have it called before {}",
+        request.kind.kind,
+        request.name,
+        names::WEBHOOK_CONFIGURATION
+    );
+    Answer {
+        response: json!({"allowed": false, "status": {"code": 403, "reason": "Forbidden", "message": message}}),
+        result: "refused",
+    }
 }
 
 /// The validating verdict on a Rollout.

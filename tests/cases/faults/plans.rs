@@ -1,12 +1,16 @@
 //! Plans as people write them: what is refused, and what odd ones mean.
 
 use futures::future::join;
-use kube::api::PostParams;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kruise_rollout::names;
+use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::{Value, json};
-use support::installed;
+use support::{eventually, installed};
 
+use super::fixtures::sized;
 use crate::gate::Gate;
-use crate::scene::{Scene, partition};
+use crate::restart::own;
+use crate::scene::{SOON, Scene, condition, partition};
 
 /// What the API server answers to a Rollout with these steps: nothing, or the refusal.
 async fn reviewed(scene: &Scene<'_>, steps: &Value) -> Result<(), String> {
@@ -108,4 +112,65 @@ async fn r19_amounts_that_are_none_are_refused() {
         refusal.contains("spec.strategy.canary.steps[1].replicas") && refusal.contains("\"50%\""),
         "{refusal}"
     );
+}
+
+/// Creates a Rollout with these steps and this name; the refusal otherwise.
+async fn create(scene: &Scene<'_>, name: &str, workload: &str, amount: &Value) -> Result<(), String> {
+    let mut manifest = scene.rollout_manifest(&json!([{"replicas": amount}, {"replicas": "100%"}]));
+    manifest["metadata"]["name"] = json!(name);
+    manifest["spec"]["workloadRef"]["name"] = json!(workload);
+    let rollout = serde_json::from_value(manifest).unwrap();
+    let created = scene
+        .untyped_rollouts()
+        .create(&PostParams::default(), &rollout)
+        .await;
+    created.map(drop).map_err(|error| error.to_string())
+}
+
+/// Where validation was not there, the schema refuses what is of another type, and the controller touches nothing for the rest.
+#[tokio::test]
+async fn r19_amounts_that_were_never_reviewed() {
+    let mut installation = own().await;
+    let scene = Scene::new(&installation, "r19-unseen").await;
+    installation.kill_controller();
+    let reviews: Api<ValidatingWebhookConfiguration> = Api::all(scene.admin.clone());
+    let name = names::WEBHOOK_CONFIGURATION;
+    reviews.delete(name, &DeleteParams::default()).await.unwrap();
+    let mut stored = Vec::new();
+    for (number, (amount, rule)) in bad_amounts().into_iter().enumerate() {
+        let (rollout, workload) = (format!("bad-{number}"), format!("app-{number}"));
+        let mut manifest = sized(scene.manifest("v1", None), 1);
+        manifest["metadata"]["name"] = json!(workload);
+        let wrong_type = rule == "must be of type";
+        let created = eventually(SOON, "no review is in force", async || {
+            match create(&scene, &rollout, &workload, &amount).await {
+                Err(refusal) if refusal.contains(names::REVIEW_WEBHOOK) => Err(refusal),
+                other => Ok(other),
+            }
+        })
+        .await;
+        assert_eq!(created.is_err(), wrong_type, "{amount}: {created:?}");
+        if !wrong_type && amount != json!(0) && amount != json!("0%") {
+            scene.create_app(&manifest).await;
+            stored.push((rollout, workload, amount));
+        }
+    }
+    installation.start_controller().await.unwrap();
+    for (rollout, workload, amount) in stored {
+        eventually(SOON, &format!("{amount} is named"), async || {
+            let rollout = scene.rollouts(&scene.admin).get(&rollout).await.unwrap();
+            let rollout = serde_json::to_value(rollout).unwrap();
+            let stalled = condition(&rollout, "Stalled");
+            let message = stalled["message"].as_str().unwrap_or_default();
+            if stalled["reason"] == "InvalidPlan" && message.contains("steps[0].replicas") {
+                Ok(())
+            } else {
+                Err(format!("{:#}", rollout["status"]))
+            }
+        })
+        .await;
+        let app = scene.apps(&scene.admin).get(&workload).await.unwrap();
+        assert_eq!(app.metadata.annotations, None, "{amount}");
+        assert_eq!(app.metadata.generation, Some(1), "{amount}");
+    }
 }
