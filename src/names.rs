@@ -56,6 +56,9 @@ pub const RELEASE_MARKS: [&str; 3] = [IN_PROGRESSING, GRANTED_PARTITION, ORIGINA
 /// The partition that admission sets: larger than any ordinal, and the value that existing tools look for.
 pub const HOLD_PARTITION: i64 = 32_767;
 
+/// Annotation on a Rollout: with the value `true`, the way back to the stable template takes the steps too.
+pub const ROLLBACK_IN_BATCH: &str = "rollouts.kruise.io/rollback-in-batch";
+
 /// Annotation on a recorded template (a ControllerRevision): the template's id.
 pub const TEMPLATE_ID: &str = "rollouts.kruise.io/template-id";
 /// Annotation that a dry-run adds to a template to see whether the change is held. It is never stored.
@@ -64,5 +67,9 @@ pub const GUARD_PROBE: &str = "rollouts.kruise.io/guard-probe";
 pub const CONTROLLER_REVISION_HASH: &str = "controller-revision-hash";
 /// Label of pods that carries the revision, set by ReplicaSet-like operators.
 pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
+/// Label (or annotation) of a workload by which people name a release, and label of the pods of that release.
+pub const ROLLOUT_ID: &str = "rollouts.kruise.io/rollout-id";
+/// Label of the pods of a release: the number of the step that they came with, from 1.
+pub const ROLLOUT_BATCH_ID: &str = "rollouts.kruise.io/rollout-batch-id";
 /// Label of ClusterRoles whose rules are added to the controller's: how a custom kind is enabled.
 pub const AGGREGATE_TO_CONTROLLER: &str = "rollouts.kruise.io/aggregate-to-controller";

@@ -187,7 +187,8 @@ impl RolloutReport {
             steps: steps::steps(rollout, plan.as_ref(), &progress, &state, counts),
             pause: steps::pause(rollout, &progress, now),
             message: message(status, &progress),
-            rolled_back: matches!(state, State::RollingBack | State::RolledBack),
+            rolled_back: matches!(state, State::RollingBack | State::RolledBack)
+                || view.is_some_and(|view| state::in_batches(status, &progress, view)),
             breach: breach(view, plan.as_ref(), progress.step, &state, counts),
             problems: pods::problems(pods, revisions.update.as_deref()),
             revisions,

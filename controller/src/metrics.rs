@@ -52,6 +52,7 @@ pub(crate) struct Metrics {
     reconciles: Family<Outcome, Counter>,
     reconcile_seconds: Histogram,
     actions: Family<Kind, Counter>,
+    failures: Family<Kind, Counter>,
     verdicts: Family<Verdict, Counter>,
     admission_seconds: Histogram,
     leader: Gauge,
@@ -79,6 +80,7 @@ impl Metrics {
             reconciles: Family::default(),
             reconcile_seconds: Histogram::new(RECONCILE_BUCKETS),
             actions: Family::default(),
+            failures: Family::default(),
             verdicts: Family::default(),
             admission_seconds: Histogram::new(ADMISSION_BUCKETS),
             leader: Gauge::default(),
@@ -106,6 +108,11 @@ impl Metrics {
             self.reconcile_seconds.clone(),
         );
         registry.register("actions", "Writes to the cluster by kind", self.actions.clone());
+        registry.register(
+            "failures",
+            "Writes that failed and held nothing up, by kind",
+            self.failures.clone(),
+        );
         registry.register(
             "admission_verdicts",
             "Admission reviews by result",
@@ -144,6 +151,11 @@ impl Metrics {
     /// The controller wrote to the cluster. `kind` is a word of a closed set, such as `expose`, `status`.
     pub(crate) fn acted(&self, kind: &'static str) {
         self.actions.get_or_create(&Kind { kind }).inc();
+    }
+
+    /// A write failed that nothing waits for. `kind` is a word of the same set.
+    pub(crate) fn failed(&self, kind: &'static str) {
+        self.failures.get_or_create(&Kind { kind }).inc();
     }
 
     /// Admission answered after `took`. `result` is a word of a closed set, such as `ignored`, `held`, `denied`.
@@ -185,6 +197,7 @@ mod tests {
         metrics.reconciled("done", Duration::from_millis(2));
         metrics.reconciled("done", Duration::from_millis(2));
         metrics.acted("expose");
+        metrics.failed("label-pod");
         metrics.admitted("held", Duration::from_micros(300));
         metrics.leads(true);
         metrics.certificate_expires(Timestamp::from_second(1_800_000_000).unwrap());
@@ -194,6 +207,7 @@ mod tests {
             "kruise_rollout_reconciles_total{outcome=\"done\"} 2",
             "kruise_rollout_reconcile_seconds_count 2",
             "kruise_rollout_actions_total{kind=\"expose\"} 1",
+            "kruise_rollout_failures_total{kind=\"label-pod\"} 1",
             "kruise_rollout_admission_verdicts_total{result=\"held\"} 1",
             "kruise_rollout_admission_seconds_bucket{le=\"0.0005\"} 1",
             "kruise_rollout_leader 1",

@@ -74,7 +74,7 @@ pub fn approve(rollout: &Rollout) -> Result<Approval, Refusal> {
     let step = Step::of(status)
         .filter(|_| status.phase == phase::PROGRESSING)
         .ok_or(Refusal::NoRelease)?;
-    if step.back || cancelling(status) {
+    if (step.back && !status.goes_back_in_batches()) || cancelling(status) {
         return Err(Refusal::RollingBack);
     }
     match step.state {
@@ -215,6 +215,13 @@ mod tests {
             green["status"]["blueGreenStatus"]["currentStepState"],
             "StepReady"
         );
+    }
+
+    #[test]
+    fn a_way_back_by_steps_is_approved_step_by_step() {
+        let back = with(paused(), "/status/canaryStatus/rolledBack", json!(true));
+        let rolling = json!([{"type": "Progressing", "status": "True", "reason": "InRolling"}]);
+        assert_eq!(ask(&with(back, "/status/conditions", rolling)).unwrap().step, 1);
     }
 
     #[rstest]

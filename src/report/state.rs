@@ -189,7 +189,7 @@ pub(super) fn state(sources: &Sources<'_>, status: &RolloutStatus, progress: &Pr
         return State::WorkloadMissing;
     }
     if let Some(view) = view {
-        if held(view).is_some() && back_to_stable(view) {
+        if held(view).is_some() && back_to_stable(view) && !in_batches(status, progress, view) {
             return State::RollingBack;
         }
         if sources
@@ -231,7 +231,8 @@ fn releasing(
 ) -> State {
     let reason = progressing(status);
     let reverted = view.is_none_or(|view| back_to_stable(view) || view.guard().is_none());
-    if (progress.rolled_back && reverted)
+    let by_steps = view.is_some_and(|view| in_batches(status, progress, view));
+    if (progress.rolled_back && reverted && !by_steps)
         || reason == condition::reason::CANCELLING
         || progress.release.starts_with("rollback-")
     {
@@ -256,6 +257,11 @@ fn releasing(
         step_state::BEFORE_STEP_UPGRADE | "" => State::Starting,
         other => State::Unknown(other.to_owned()),
     }
+}
+
+/// Whether the status speaks of a way back to the workload's present template that takes the steps of the plan.
+pub(super) fn in_batches(status: &RolloutStatus, progress: &Progress<'_>, view: &View) -> bool {
+    status.goes_back_in_batches() && progress.template == view.template.to_string()
 }
 
 fn at_rest(status: &RolloutStatus, progress: &Progress<'_>, view: Option<&View>) -> State {

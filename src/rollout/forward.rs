@@ -1,28 +1,30 @@
-//! Forward to a new template, step by step.
+//! To another template, step by step: forward to a new one, or back to the stable one in batches.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::back::{Updated, believes, complete_when_open, updated};
+use super::course::follows;
 use super::grant::{Memory, partition};
+use super::labels::label_pods;
 use super::observed::Children;
 use super::release::{Release, begin, end, from_rest, record_revision, underway};
 use super::status::{Draft, progressing};
 use super::{Action, EditKind};
-use crate::api::v1beta1::condition::reason;
+use crate::api::v1beta1::condition::{self, reason};
 use crate::api::v1beta1::{CanaryStatus, finalising_step, phase, step_state};
 use crate::plan::{Pause, Plan, Step};
 use crate::workload::Hold;
 
 /// Enters a step.
-pub(super) fn enter(canary: &mut CanaryStatus, plan: &Plan, step: usize, draft: &Draft<'_>) {
-    let number = |step: usize| i32::try_from(step).unwrap_or(i32::MAX);
-    canary.current_step_index = number(step);
-    canary.next_step_index = if plan.is_last(step) { -1 } else { number(step + 1) };
+pub(super) fn enter(canary: &mut CanaryStatus, plan: &Plan, step: usize, draft: &mut Draft<'_>) {
+    canary.current_step_index = i32::try_from(step).unwrap_or(i32::MAX);
+    canary.next_step_index = follows(plan, step);
     change(canary, step_state::STEP_UPGRADE, draft);
+    draft.drop_condition(condition::JUMP);
 }
 
-fn change(canary: &mut CanaryStatus, state: &str, draft: &Draft<'_>) {
+pub(super) fn change(canary: &mut CanaryStatus, state: &str, draft: &Draft<'_>) {
     state.clone_into(&mut canary.current_step_state);
     canary.last_update_time = Some(MicroTime(draft.now));
 }
@@ -41,17 +43,19 @@ enum Waits {
     Unpausing,
 }
 
-/// Forward: as many steps as are done now.
-pub(super) fn forward(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
+/// As many steps as are done now, to a new template or `back` to the stable one.
+pub(super) fn forward(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold, back: bool) {
     let template = release.present.view.template.to_string();
-    let begins = underway(draft).is_none_or(|canary| canary.template_id != template || canary.rolled_back);
+    let begins =
+        underway(draft).is_none_or(|canary| canary.template_id != template || canary.rolled_back != back);
     if begins {
-        begin(draft, release, hold);
+        begin(draft, release, hold, back);
     }
     let Some(mut canary) = draft.status.canary_status.take() else {
         return;
     };
-    let known = !canary.stable_template_id.is_empty();
+    // On the way back the pods of the stable revision are the updated ones: they are counted once the operator names it.
+    let known = !canary.stable_template_id.is_empty() && !back;
     let memory = Memory {
         stable_revision: if known {
             canary.stable_revision.clone()
@@ -64,35 +68,41 @@ pub(super) fn forward(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold)
         release,
         hold,
         memory,
+        back,
     };
+    if !begins {
+        steps.set_course(draft, &mut canary);
+    }
     let waits = if release.rollout.spec.strategy.paused {
         Waits::Unpausing
     } else {
         match steps.take(draft, &mut canary) {
             Some(waits) => waits,
             None => {
+                label_pods(draft, release, number(&canary, release.plan));
                 draft.status.canary_status = Some(canary);
-                return end(
-                    draft,
-                    release,
-                    "release completed: every pod runs the new template",
-                    true,
-                );
+                let message = if back {
+                    "rolled back: every pod runs the stable template"
+                } else {
+                    "release completed: every pod runs the new template"
+                };
+                return end(draft, release, message, true);
             }
         }
     };
     steps.wait(draft, canary, &waits);
-    if begins {
+    if begins && !back {
         // After the first grant: that is what people wait for.
         draft.act(Action::Record);
     }
 }
 
 /// The steps of one release, and what is there of it.
-struct Steps<'a> {
-    release: &'a Release<'a>,
-    hold: &'a Hold,
+pub(super) struct Steps<'a> {
+    pub(super) release: &'a Release<'a>,
+    pub(super) hold: &'a Hold,
     memory: Memory,
+    back: bool,
 }
 
 impl Steps<'_> {
@@ -147,11 +157,12 @@ impl Steps<'_> {
             };
             draft.edit(p.workload, kind, p.adapter.expose(p.view, partition));
         }
-        record_revision(&mut canary, p.view, p.children);
-        if matches!(waits, Waits::Operator) {
-            finalising_step::RESUME_WORKLOAD.clone_into(&mut canary.finalising_step);
-        }
-        let message = message(self.release, step, waits);
+        label_pods(draft, self.release, step);
+        canary.finalising_step = match waits {
+            Waits::Operator => finalising_step::RELEASE_WORKLOAD_CONTROL.to_owned(),
+            _ => String::new(),
+        };
+        let message = self.count(draft, &mut canary, |updated| self.message(step, waits, updated));
         draft.status.canary_status = Some(canary);
         draft.say(phase::PROGRESSING, message);
         let reason = match waits {
@@ -162,7 +173,20 @@ impl Steps<'_> {
         progressing(draft, reason);
     }
 
-    fn partition(&self, step: usize) -> i64 {
+    /// Counts the updated pods, and says what there is to say of them. Both stay as they were until there is something else to say.
+    fn count(&self, draft: &Draft<'_>, canary: &mut CanaryStatus, message: impl Fn(i32) -> String) -> String {
+        let p = self.release.present;
+        let said = message(canary.canary_replicas);
+        let (pods, ready) = (canary.canary_replicas, canary.canary_ready_replicas);
+        record_revision(canary, p.view, p.children);
+        if said == draft.before().message {
+            (canary.canary_replicas, canary.canary_ready_replicas) = (pods, ready);
+            return said;
+        }
+        message(canary.canary_replicas)
+    }
+
+    pub(super) fn partition(&self, step: usize) -> i64 {
         partition(
             self.release.present,
             self.release.plan,
@@ -176,7 +200,8 @@ impl Steps<'_> {
     fn ready(&self, step: usize) -> bool {
         let (view, plan) = (self.release.present.view, self.release.plan);
         let partition = self.partition(step);
-        let granted = self.hold.granted == partition && view.partition_in_force() == partition;
+        // Less is kept back where the step has become smaller, or is one that was passed before.
+        let granted = self.hold.granted <= partition && view.partition_in_force() <= partition;
         if !granted || view.observed() != Some(true) {
             return false;
         }
@@ -192,6 +217,75 @@ impl Steps<'_> {
         let exposure = plan.step(step).exposure;
         let enough = pods >= exposure && ready + plan.tolerated(step) >= exposure;
         enough && (exposure == 0 || ready > 0) && (!plan.is_last(step) || (settled && alone))
+    }
+
+    fn message(&self, step: usize, waits: &Waits, updated: i32) -> String {
+        let (p, rollout) = (self.release.present, &self.release.rollout.metadata);
+        let (name, namespace) = (
+            rollout.name.as_deref().unwrap_or_default(),
+            rollout.namespace.as_deref().unwrap_or_default(),
+        );
+        let (plan, replicas) = (self.release.plan, p.view.replicas);
+        let Step { exposure, raised, .. } = plan.step(step);
+        let way = if self.back {
+            "rolling back in batches, "
+        } else {
+            ""
+        };
+        let note = if raised {
+            " (written as fewer pods than the step before it; steps never go back)"
+        } else {
+            ""
+        };
+        let head = format!("{way}step {step} of {}{note}", plan.len());
+        let updated = u32::try_from(updated).unwrap_or_default();
+        // Nothing brings updated pods back but another release.
+        let beyond = match updated.saturating_sub(exposure) {
+            0 => None,
+            more if self.back => Some(format!(
+                "{updated} of {replicas} pods run the stable template, {more} more than the step has"
+            )),
+            more => Some(format!(
+                "{updated} of {replicas} pods are updated: {more} {} more than the step has {} on the new template",
+                if more == 1 { "pod" } else { "pods" },
+                if more == 1 { "stays" } else { "stay" },
+            )),
+        };
+        let done = || {
+            let ready = || format!("{exposure} of {replicas} pods are updated and ready");
+            beyond.clone().unwrap_or_else(ready)
+        };
+        match waits {
+            Waits::Pods => {
+                let believed = match p.children {
+                    Children::Pods(pods) => believes(p.view, pods),
+                    Children::Unknown => None,
+                };
+                let counters = believed
+                    .map(|why| format!("; {why}, so status.updatedReplicas is believed"))
+                    .unwrap_or_default();
+                let beyond = beyond.map(|beyond| format!("; {beyond}")).unwrap_or_default();
+                format!("{head}: updating to {exposure} of {replicas} pods{beyond}{counters}")
+            }
+            Waits::Approval => format!(
+                "{head}: {}; waiting for approval: kubectl kruise rollout approve rollout/{name} -n {namespace}",
+                done()
+            ),
+            Waits::Time => {
+                let Pause::Seconds(seconds) = plan.step(step).pause else {
+                    return head;
+                };
+                format!("{head}: {}; goes on after {seconds} s", done())
+            }
+            Waits::Operator => format!(
+                "{head}: waiting for the operator of {} to call the update complete",
+                p.workload
+            ),
+            Waits::Unpausing => format!(
+                "{head}: paused by spec.strategy.paused, nothing more is released; go on with: kubectl patch rollout {name} \
+                 -n {namespace} --type=merge -p '{{\"spec\":{{\"strategy\":{{\"paused\":false}}}}}}'"
+            ),
+        }
     }
 }
 
@@ -231,56 +325,4 @@ fn pauses(draft: &mut Draft<'_>, canary: &mut CanaryStatus, pause: Pause) -> Opt
 /// approves nothing.
 fn approved(draft: &Draft<'_>) -> bool {
     draft.before().current_step_state == step_state::STEP_PAUSED
-}
-
-fn message(release: &Release<'_>, step: usize, waits: &Waits) -> String {
-    let p = release.present;
-    let (name, namespace) = (
-        release.rollout.metadata.name.as_deref().unwrap_or_default(),
-        release.rollout.metadata.namespace.as_deref().unwrap_or_default(),
-    );
-    let Step { exposure, raised, .. } = release.plan.step(step);
-    let note = if raised {
-        " (written as fewer pods than the step before it; steps never go back)"
-    } else {
-        ""
-    };
-    let head = format!("step {step} of {}{note}", release.plan.len());
-    match waits {
-        Waits::Pods => {
-            let believed = match p.children {
-                Children::Pods(pods) => believes(p.view, pods),
-                Children::Unknown => None,
-            };
-            let counters = believed
-                .map(|why| format!("; {why}, so status.updatedReplicas is believed"))
-                .unwrap_or_default();
-            format!(
-                "{head}: updating to {exposure} of {} pods{counters}",
-                p.view.replicas
-            )
-        }
-        Waits::Approval => format!(
-            "{head}: {exposure} of {} pods are updated and ready; waiting for approval: kubectl kruise rollout approve \
-             rollout/{name} -n {namespace}",
-            p.view.replicas
-        ),
-        Waits::Time => {
-            let Pause::Seconds(seconds) = release.plan.step(step).pause else {
-                return head;
-            };
-            format!(
-                "{head}: {exposure} of {} pods are updated and ready; goes on after {seconds} s",
-                p.view.replicas
-            )
-        }
-        Waits::Operator => format!(
-            "{head}: waiting for the operator of {} to call the update complete",
-            p.workload
-        ),
-        Waits::Unpausing => format!(
-            "{head}: paused by spec.strategy.paused; go on with: kubectl patch rollout {name} -n {namespace} --type=merge \
-             -p '{{\"spec\":{{\"strategy\":{{\"paused\":false}}}}}}'"
-        ),
-    }
 }

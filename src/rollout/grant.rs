@@ -7,9 +7,8 @@ use super::decide::Present;
 use super::observed::Children;
 use crate::names;
 use crate::plan::Plan;
-use crate::workload::marks::read_count;
 use crate::workload::pod::names_revision;
-use crate::workload::{Hold, PodView, UpdateOrder};
+use crate::workload::{Hold, Ordinals, PodView, UpdateOrder};
 
 /// What is known before the operator has seen the template.
 #[derive(Clone, Debug)]
@@ -36,7 +35,7 @@ pub(super) fn partition(p: &Present<'_>, plan: &Plan, step: usize, hold: &Hold, 
     let Children::Pods(pods) = p.children else {
         return if untouched { planned } else { as_now };
     };
-    let Some(places) = places(pods) else {
+    let Some(places) = places(&p.view.ordinals, pods) else {
         return planned;
     };
     let new = |is_new: &dyn Fn(&PodView) -> bool| -> BTreeSet<i64> {
@@ -83,13 +82,14 @@ fn lowest(replicas: u32, exposure: u32, new: &BTreeSet<i64>) -> i64 {
     (at - left).max(0)
 }
 
-/// The pods that nobody has asked to leave, by the numbers at the end of their names. `None` where these are no ordinals: a name
-/// has none, or two pods have the same.
-fn places(pods: &[PodView]) -> Option<BTreeMap<i64, &PodView>> {
+/// The pods that nobody has asked to leave, by their places. `None` where the numbers at the end of their names are no ordinals: a
+/// name has none, or two pods have the same. A pod whose ordinal is left out has no place, and the operator removes it.
+fn places<'p>(ordinals: &Ordinals, pods: &'p [PodView]) -> Option<BTreeMap<i64, &'p PodView>> {
     let mut places = BTreeMap::new();
     for pod in pods.iter().filter(|pod| !pod.terminating) {
-        let (_, number) = pod.name.rsplit_once('-')?;
-        if places.insert(read_count(number)?, pod).is_some() {
+        if let Some(place) = ordinals.place(pod.ordinal()?)
+            && places.insert(place, pod).is_some()
+        {
             return None;
         }
     }

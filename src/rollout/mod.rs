@@ -4,25 +4,20 @@
 //! reads no clock and makes no call. Called twice on the same world it wants nothing the second time, and what cannot go on is a
 //! state with a reason, not an error.
 //!
-//! | phase | entered when | what it does | way on |
-//! |---|---|---|---|
-//! | Initial | the workload or its kind is not there | waits | the workload appears |
-//! | Disabled | `disabled`, label missing, not guardable | nothing is held | enable, set the label, mend what the condition names |
-//! | Disabling | `disabled` in mid-release | opens the workload, hands it back | by itself |
-//! | Healthy | guarded, one template | waits for a new template | a template change |
-//! | Progressing | held with another template | takes the steps | by itself, approval where a step pauses |
-//! | Terminating | the Rollout is being deleted | opens the workload, hands it back | by itself |
-//!
-//! In Progressing the step states are StepUpgrade (pods are replaced and become ready), StepPaused (waits for its seconds or for
-//! approval), StepReady (written by a person: approved), Completed.
+//! [`states::TRANSITIONS`] has every state, what leads there, and the way on from it. In Progressing the step states are
+//! StepUpgrade (pods are replaced and become ready), StepPaused (waits for its seconds or for approval), StepReady (written by a
+//! person: approved), Completed.
 
 mod back;
+mod course;
 mod decide;
 mod forward;
 mod grant;
+mod labels;
 mod observed;
 mod release;
 mod rest;
+pub mod states;
 mod status;
 
 pub use decide::decide;
@@ -63,7 +58,7 @@ impl EditKind {
     }
 }
 
-/// Something to be done, in order; the first failure ends the list, and the world is looked at again.
+/// Something to be done, in order; a failure ends the list, except where it says otherwise, and the world is looked at again.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Prove that the target can be held, and mark it.
@@ -79,6 +74,8 @@ pub enum Action {
         /// The patch.
         patch: Patch,
     },
+    /// Label pods with their release and batch. A patch that fails is tried again later and holds nothing up.
+    LabelPods(Vec<PodPatch>),
     /// Drop our entry in the workload's managed fields, so that later applies of its owner need no force.
     Disown(Workload),
     /// Remove the finalizer that another controller left on the Rollout.
@@ -87,6 +84,15 @@ pub enum Action {
     Announce(Announcement),
     /// Tell people, as an event on a workload, since its Rollout is gone or means another one.
     AnnounceOn(Workload, Announcement),
+}
+
+/// A patch of a pod's labels. It tests the pod's UID.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodPatch {
+    /// Name of the pod in the Rollout's namespace.
+    pub pod: String,
+    /// The patch.
+    pub patch: Patch,
 }
 
 /// An event.

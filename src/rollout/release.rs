@@ -1,4 +1,4 @@
-//! A release in progress: forward by steps, or back to the stable template at once.
+//! A release in progress: forward by steps, or back to the stable template, at once or by steps.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -38,14 +38,19 @@ enum Direction {
 pub(super) fn advance(draft: &mut Draft<'_>, release: &Release<'_>) {
     let p = release.present;
     let Some(hold) = p.view.hold() else { return };
-    if let Some(until) = p.view.rewritten.filter(|until| *until > draft.now) {
-        return wait_for_other_webhooks(draft, release, until);
+    let rewritten = p.view.rewritten.filter(|until| *until > draft.now);
+    if rewritten.is_none() {
+        operator_speaks(draft, p);
     }
-    operator_speaks(draft, p);
     match direction(draft, p.view) {
-        Direction::Forward => forward(draft, release, hold),
+        Direction::Forward => forward(draft, release, hold, false),
         Direction::Back => back(draft, release, hold),
         Direction::Unknown => wait_for_the_operator(draft, p),
+    }
+    if let Some(until) = rewritten
+        && draft.status.phase == phase::PROGRESSING
+    {
+        wait_for_other_webhooks(draft, release, until);
     }
 }
 
@@ -60,6 +65,7 @@ fn wait_for_other_webhooks(draft: &mut Draft<'_>, release: &Release<'_>, until: 
         metadata.name.as_deref().unwrap_or_default(),
         metadata.namespace.as_deref().unwrap_or_default(),
     );
+    draft.withhold_edits();
     draft.stalled(why::REWRITTEN, &message);
     draft.say(phase::PROGRESSING, message);
     draft.wake_at(until);
@@ -67,6 +73,12 @@ fn wait_for_other_webhooks(draft: &mut Draft<'_>, release: &Release<'_>, until: 
 
 fn wait_for_the_operator(draft: &mut Draft<'_>, p: &Present<'_>) {
     let message = format!("waiting for the operator to see the change of {}", p.workload);
+    if draft.before().phase != phase::PROGRESSING
+        && let Some(canary) = &mut draft.status.canary_status
+    {
+        // Whatever people or a release of before have left there: no release has begun.
+        step_state::COMPLETED.clone_into(&mut canary.current_step_state);
+    }
     draft.say(phase::PROGRESSING, message);
 }
 
@@ -124,7 +136,26 @@ pub(super) fn underway<'a>(draft: &Draft<'a>) -> Option<&'a CanaryStatus> {
         .then_some(canary)
 }
 
-/// Back to the stable template: everything is opened at once, and handed back when every pod is there.
+/// Whether the way back takes steps: people ask for it by an annotation, the operator says which pods have never left, and some
+/// have. What has been opened stays open.
+fn in_batches(draft: &Draft<'_>, release: &Release<'_>, hold: &Hold) -> bool {
+    let p = release.present;
+    let annotations = release.rollout.metadata.annotations.as_ref();
+    let asked = annotations.and_then(|annotations| annotations.get(names::ROLLBACK_IN_BATCH));
+    let template = p.view.template.to_string();
+    let opened = match underway(draft) {
+        Some(canary) if canary.template_id == template => {
+            !canary.rolled_back || canary.finalising_step == finalising_step::RESUME_WORKLOAD
+        }
+        // A new template is held, so it was us who opened it.
+        _ => hold.granted == 0,
+    };
+    let seen = p.view.observed() == Some(true) && matches!(p.children, Children::Pods(_));
+    let moves = !(seen && complete(p.view, p.children));
+    asked.is_some_and(|asked| asked == "true") && p.view.observed().is_some() && !opened && moves
+}
+
+/// Back to the stable template: everything is opened at once, unless people want steps, and handed back when every pod is there.
 fn back(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
     let p = release.present;
     let template = p.view.template.to_string();
@@ -145,16 +176,27 @@ fn back(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
             return wait_for_the_operator(draft, p);
         }
     }
+    if in_batches(draft, release, hold) {
+        return forward(draft, release, hold, true);
+    }
     // The operator sees no new revision in the very template that is being released: then this is no way back, but a release
     // with nothing to do.
     let moot = was.is_some_and(|canary| canary.template_id == template && !canary.rolled_back);
     let canary = draft.status.canary_status.get_or_insert_with(Default::default);
+    if canary.template_id != template {
+        // What was counted were pods of another template.
+        (canary.canary_replicas, canary.canary_ready_replicas) = (0, 0);
+    }
     canary.template_id = template;
     canary.rolled_back = !moot;
-    canary.next_step_index = -1;
+    let opened = canary.finalising_step == finalising_step::RESUME_WORKLOAD;
+    let written = std::mem::replace(&mut canary.next_step_index, -1);
     finalising_step::RESUME_WORKLOAD.clone_into(&mut canary.finalising_step);
     step_state::STEP_UPGRADE.clone_into(&mut canary.current_step_state);
     record_revision(canary, p.view, p.children);
+    if opened && written != -1 {
+        no_jump(draft, written, "pods return to the stable template without steps");
+    }
     draft.edit(p.workload, EditKind::Open, p.adapter.expose(p.view, 0));
     if complete_when_open(p.view, p.children) && !matches!(p.children, Children::Unknown) {
         let message = if moot {
@@ -170,6 +212,12 @@ fn back(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
     );
     draft.drop_condition(condition::SUCCEEDED);
     progressing(draft, reason::CANCELLING);
+}
+
+/// Tells that a jump leads nowhere.
+pub(super) fn no_jump(draft: &mut Draft<'_>, written: i32, why: &str) {
+    let message = format!("nextStepIndex {written} was written, but {why}");
+    draft.tell(true, reason::NO_SUCH_STEP, message);
 }
 
 /// Hands the workload back and closes the release; `released` unless it had not begun.
@@ -203,16 +251,24 @@ pub(super) fn record_revision(canary: &mut CanaryStatus, view: &View, children: 
     {
         canary.canary_revision.clone_from(revision);
         canary.pod_template_hash.clone_from(revision);
-        canary.observed_rollout_id.clone_from(revision);
     }
-    let counted = updated(view, children).unwrap_or_default();
-    canary.canary_replicas = i32::try_from(counted.pods).unwrap_or(i32::MAX);
-    canary.canary_ready_replicas = i32::try_from(counted.ready).unwrap_or(i32::MAX);
+    record_id(canary, view);
+    if let Some(counted) = updated(view, children) {
+        canary.canary_replicas = i32::try_from(counted.pods).unwrap_or(i32::MAX);
+        canary.canary_ready_replicas = i32::try_from(counted.ready).unwrap_or(i32::MAX);
+    }
     canary.observed_workload_generation = view.generation;
 }
 
+/// The identity of the release may change at any time, since people may name it anew.
+pub(super) fn record_id(canary: &mut CanaryStatus, view: &View) {
+    if let Some(id) = view.release_id() {
+        id.clone_into(&mut canary.observed_rollout_id);
+    }
+}
+
 /// Starts the release of a template, at the step where the marks say that it stands.
-pub(super) fn begin(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
+pub(super) fn begin(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold, back: bool) {
     let p = release.present;
     let was = draft.before().canary_status.as_ref();
     // Without a memory of this release the grant is the memory: an approval that was lost is given again.
@@ -246,6 +302,7 @@ pub(super) fn begin(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
             .as_ref()
             .map(fingerprint)
             .unwrap_or_default(),
+        rolled_back: back,
         ..CanaryStatus::default()
     };
     enter(&mut canary, release.plan, step, draft);

@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::decide::Present;
 use super::observed::{Observed, Proof, Workload};
+use super::release::{no_jump, record_id};
 use super::status::{Draft, guarded_message, holds, label_command, settled, why};
 use super::{Action, EditKind};
 use crate::api::v1beta1::condition::{self, reason};
@@ -168,6 +169,8 @@ fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
     operator_speaks(draft, p);
     let now = draft.now;
     let canary = draft.status.canary_status.get_or_insert_with(Default::default);
+    let written = std::mem::replace(&mut canary.next_step_index, -1);
+    let jump = canary.current_step_state == step_state::COMPLETED && written != -1;
     if canary.current_step_state != step_state::COMPLETED {
         settled(canary, plan.len());
         canary.last_update_time = Some(MicroTime(now));
@@ -180,9 +183,12 @@ fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
         canary.stable_revision.clone_from(revision);
         canary.stable_template_id.clone_from(&canary.template_id);
         canary.pod_template_hash.clone_from(revision);
-        canary.observed_rollout_id.clone_from(revision);
     }
+    record_id(canary, p.view);
     canary.observed_workload_generation = p.view.generation;
+    if jump {
+        no_jump(draft, written, "no release is in progress");
+    }
 }
 
 /// What is said of a workload that has been found as it is: nothing of it was released by steps.

@@ -18,6 +18,7 @@ pub(super) struct Draft<'a> {
     /// The time.
     pub(super) now: Timestamp,
     actions: Vec<Action>,
+    told: Vec<Announcement>,
     wake: Wake,
 }
 
@@ -33,6 +34,7 @@ impl<'a> Draft<'a> {
             status,
             now,
             actions: Vec::new(),
+            told: Vec::new(),
             wake: Wake::OnChange,
         }
     }
@@ -71,6 +73,15 @@ impl<'a> Draft<'a> {
         self.actions.push(action);
     }
 
+    /// Tells people once, beside what follows from the change of state.
+    pub(super) fn tell(&mut self, warning: bool, reason: &'static str, message: String) {
+        self.told.push(Announcement {
+            warning,
+            reason,
+            message,
+        });
+    }
+
     /// Adds an edit unless it changes nothing.
     pub(super) fn edit(&mut self, workload: &Workload, kind: EditKind, patch: PatchBuilder) {
         if !patch.is_empty() {
@@ -80,6 +91,12 @@ impl<'a> Draft<'a> {
                 patch: patch.build(),
             });
         }
+    }
+
+    /// Writes no workload after all.
+    pub(super) fn withhold_edits(&mut self) {
+        self.actions
+            .retain(|action| !matches!(action, Action::Edit { .. }));
     }
 
     /// Looks again at `at`, or before.
@@ -127,6 +144,9 @@ impl<'a> Draft<'a> {
         if reason.is_empty() {
             return;
         }
+        if self.status.phase != phase::PROGRESSING {
+            self.drop_condition(condition::JUMP);
+        }
         self.condition(condition::READY, ready, &reason, &message);
         if at_work && !stalled {
             self.condition(condition::RECONCILING, true, &reason, &message);
@@ -137,7 +157,7 @@ impl<'a> Draft<'a> {
 
     fn announce(&mut self) {
         let (before, after) = (self.before, &self.status);
-        let mut events = Vec::new();
+        let mut events = std::mem::take(&mut self.told);
         let mut say = |warning: bool, reason: &'static str, message: &str| {
             events.push(Announcement {
                 warning,
@@ -196,8 +216,9 @@ impl<'a> State<'a> {
     fn reason_after(&self, was: &Self) -> Option<&'static str> {
         match (self.phase, self.state) {
             (phase::PROGRESSING, _) if self.back && !was.back => Some("RollingBack"),
-            (phase::PROGRESSING, _) if self.back => None,
-            (phase::PROGRESSING, _) if was.phase != phase::PROGRESSING || self.template != was.template => {
+            (phase::PROGRESSING, _)
+                if !self.back && (was.phase != phase::PROGRESSING || self.template != was.template) =>
+            {
                 Some("ReleaseStarted")
             }
             (phase::PROGRESSING, step_state::STEP_PAUSED) => Some("StepPaused"),

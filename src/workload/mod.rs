@@ -5,7 +5,9 @@
 
 mod adapter;
 pub mod marks;
+mod ordinals;
 pub mod pod;
+pub mod release_id;
 mod statefulset;
 pub mod template;
 
@@ -13,6 +15,7 @@ use serde_json::Value;
 
 pub use adapter::{Adapter, Freedom, UpdateOrder, adapter_for};
 pub use marks::{Guard, Hold, Marks, Original};
+pub use ordinals::Ordinals;
 pub use pod::PodView;
 pub use statefulset::StatefulSetLike;
 pub use template::{Likeness, TemplateId};
@@ -81,12 +84,16 @@ pub struct View {
     pub label: TypeLabel,
     /// `spec.replicas`; an absent one is 1, as for every built-in kind.
     pub replicas: u32,
+    /// The ordinals that its pods have.
+    pub ordinals: Ordinals,
     /// The partition, in pods that are kept back. Absent and zero have the same effect, but are not the same manifest.
     pub partition: Option<i64>,
     /// Update type where it is not the rolling one, so that the partition has no effect.
     pub other_strategy: Option<String>,
     /// Identity of `spec.template`.
     pub template: TemplateId,
+    /// How people name the release; see [`release_id::given`].
+    pub release_id: Option<String>,
     /// Our marks.
     pub marks: Marks,
     /// The operator's report.
@@ -115,6 +122,17 @@ impl View {
     #[must_use]
     pub fn hold(&self) -> Option<&Hold> {
         self.guard().and(self.marks.hold.as_ref())
+    }
+
+    /// The identity of the release, a valid label value: the name that people gave, else what the operator's revision leaves, which
+    /// may be nothing. `None` while the operator has not said.
+    #[must_use]
+    pub fn release_id(&self) -> Option<&str> {
+        let revision = self.reported.update_revision.as_deref();
+        let named_by_operator = revision.filter(|_| self.observed() != Some(false));
+        self.release_id.as_deref().or_else(|| {
+            named_by_operator.map(|revision| release_id::of_revision(revision).unwrap_or_default())
+        })
     }
 
     /// The partition in force.

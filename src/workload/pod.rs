@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use super::marks::read_count;
 use crate::names;
 
 /// One pod, reduced to what decisions and reports need.
@@ -11,11 +12,20 @@ use crate::names;
 pub struct PodView {
     /// Name of the pod.
     pub name: String,
+    /// UID of the pod.
+    #[serde(skip)]
+    pub uid: String,
     /// UID of the controller owner; pods without one belong to no workload.
     #[serde(skip)]
     pub owner: Option<String>,
     /// Revision from the label `controller-revision-hash`, else `pod-template-hash`.
     pub revision: Option<String>,
+    /// Release that the pod came with, from the label [`names::ROLLOUT_ID`].
+    #[serde(skip)]
+    pub rollout_id: Option<String>,
+    /// Batch that the pod came with, as the label [`names::ROLLOUT_BATCH_ID`] has it; people may have written anything.
+    #[serde(skip)]
+    pub batch_id: Option<String>,
     /// Condition Ready is True.
     pub ready: bool,
     /// Deletion has been asked for.
@@ -48,13 +58,24 @@ impl PodView {
         let ready = condition(pod, "Ready").is_some_and(|c| c["status"] == "True");
         Self {
             name: metadata["name"].as_str().unwrap_or_default().to_owned(),
+            uid: metadata["uid"].as_str().unwrap_or_default().to_owned(),
             owner,
             revision: label(names::CONTROLLER_REVISION_HASH).or_else(|| label(names::POD_TEMPLATE_HASH)),
+            rollout_id: label(names::ROLLOUT_ID),
+            batch_id: label(names::ROLLOUT_BATCH_ID),
             ready,
             terminating: metadata.get("deletionTimestamp").is_some_and(|t| !t.is_null()),
             finished: matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded")),
             reason: if ready { None } else { reason(pod) },
         }
+    }
+
+    /// The number at the end of the name, by which StatefulSet-like operators count their pods.
+    #[must_use]
+    pub fn ordinal(&self) -> Option<i64> {
+        self.name
+            .rsplit_once('-')
+            .and_then(|(_, number)| read_count(number))
     }
 
     /// Whether the pod runs the revision: it is there and nobody has asked it to leave.
@@ -69,15 +90,16 @@ impl PodView {
     }
 }
 
-/// Whether a pod's hash label names the revision: the whole name, or the part after its last dash. A bare suffix is not enough,
-/// since `ab` would then name `…-xab`.
+/// Whether a pod's hash label names the revision: they are the same, or one is what follows a dash in the other, since operators
+/// write full names in one place and bare hashes in the other. A bare suffix is not enough: `ab` would then name `…-xab`. Nothing
+/// names an empty revision, and an empty label names none.
 #[must_use]
 pub fn names_revision(label: &str, revision: &str) -> bool {
-    !label.is_empty()
-        && (label == revision
-            || revision
-                .strip_suffix(label)
-                .is_some_and(|rest| rest.ends_with('-')))
+    let ends = |whole: &str, part: &str| {
+        let rest = whole.strip_suffix(part);
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('-'))
+    };
+    !label.is_empty() && !revision.is_empty() && (ends(revision, label) || ends(label, revision))
 }
 
 fn condition<'a>(pod: &'a Value, kind: &str) -> Option<&'a Value> {
@@ -119,6 +141,10 @@ mod tests {
         assert!(!names_revision("db6", "app-6d4cf56db6"));
         assert!(!names_revision("", "app-6d4cf56db6"));
         assert!(!names_revision("app", "app-6d4cf56db6"));
+        assert!(names_revision("app-6d4cf56db6", "6d4cf56db6"));
+        assert!(!names_revision("app-6d4cf56db6", "other-6d4cf56db6"));
+        assert!(!names_revision("app-6d4cf56db6", "db6"));
+        assert!(!names_revision("app-", ""));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::adapter::{Adapter, Freedom, UpdateOrder};
 use super::marks::{self, Guard, Marks, Original};
 use super::template::TemplateId;
-use super::{Reported, TypeLabel, View};
+use super::{Ordinals, Reported, TypeLabel, View, release_id};
 use crate::lens::{Field, FieldError, PatchBuilder};
 use crate::names;
 
@@ -56,9 +56,11 @@ impl Adapter for StatefulSetLike {
             deleting: DELETION.get(object)?.is_some(),
             label: self.label(object),
             replicas: self.replicas.get(object)?.unwrap_or(1),
+            ordinals: Ordinals::read(object),
             partition,
             other_strategy: strategy,
             template: TemplateId::of(&object["spec"]["template"]),
+            release_id: release_id::given(object),
             marks: annotations.map(Marks::read).unwrap_or_default(),
             reported: Reported {
                 observed_generation: OBSERVED_GENERATION.get(object)?,

@@ -103,30 +103,35 @@ async fn a_stateful_set_becomes_ready() {
 async fn images_choose_how_pods_behave() {
     let namespace = TestNamespace::create(shared().await, "images").await.unwrap();
     let pods: Api<Pod> = Api::namespaced(namespace.client(Identity::Admin).await.unwrap(), namespace.name());
-    let mut quick_slow = pod("quick-slow", "app:slow");
-    quick_slow
-        .annotations_mut()
-        .insert("kruise.test/ready-after".to_owned(), "1s".to_owned());
-    for pod in [
-        &pod("good", "app:v1"),
-        &pod("bad", "app:bad"),
-        &pod("slow", "app:slow"),
-        &pod("hang", "app:hang"),
+    for (name, image) in [
+        ("good", "app:v1"),
+        ("bad", "app:bad"),
+        ("second-bad", "app:v2-bad"),
+        ("missing", "app:nopull"),
+        ("slow", "app:slow"),
+        ("quick-slow", "app:v1-slow-1"),
+        ("linger", "app:linger-2"),
+        ("hang", "app:hang"),
     ] {
-        pods.create(&PostParams::default(), pod).await.unwrap();
+        pods.create(&PostParams::default(), &pod(name, image))
+            .await
+            .unwrap();
     }
-    pods.create(&PostParams::default(), &quick_slow).await.unwrap();
 
-    eventually(
-        SOON,
-        "app:bad waits in CrashLoopBackOff",
-        async || match waiting_reason(&pods.get("bad").await.unwrap()) {
-            Some("CrashLoopBackOff") => Ok(()),
-            other => Err(format!("{other:?}")),
-        },
-    )
-    .await;
-    for name in ["good", "hang", "quick-slow"] {
+    for (name, reason) in [
+        ("bad", "CrashLoopBackOff"),
+        ("second-bad", "CrashLoopBackOff"),
+        ("missing", "ImagePullBackOff"),
+    ] {
+        eventually(SOON, name, async || {
+            match waiting_reason(&pods.get(name).await.unwrap()) {
+                Some(waiting) if waiting == reason => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+    }
+    for name in ["good", "linger", "hang", "quick-slow"] {
         eventually(SOON, name, async || {
             if is_ready(&pods.get(name).await.unwrap()) {
                 Ok(())
@@ -142,10 +147,18 @@ async fn images_choose_how_pods_behave() {
     );
     assert!(!is_ready(&pods.get("bad").await.unwrap()));
 
-    for name in ["good", "bad", "hang"] {
+    for name in ["good", "bad", "linger", "hang"] {
         pods.delete(name, &DeleteParams::default()).await.unwrap();
     }
-    for name in ["good", "bad"] {
+    assert!(
+        pods.get("linger")
+            .await
+            .unwrap()
+            .metadata
+            .deletion_timestamp
+            .is_some()
+    );
+    for name in ["good", "bad", "linger"] {
         eventually(SOON, name, async || match pods.get_opt(name).await.unwrap() {
             None => Ok(()),
             Some(_) => Err("still there"),

@@ -93,8 +93,11 @@ async fn a_release_of_three_steps_keeps_the_budget_of_writes() {
     assert_eq!(quiet(&scene).await, after, "{}", told(&idle));
 
     let all = writes(&scene, mark);
-    let ours = by_controller(&all);
+    let (labels, ours): (Vec<_>, Vec<_>) = by_controller(&all)
+        .into_iter()
+        .partition(|entry| entry.resource == "pods");
     assert!(ours.len() <= BUDGET, "{} writes:\n{}", ours.len(), told(&ours));
+    assert_eq!(labels.len(), 5, "one for each pod:\n{}", told(&labels));
     assert!(ours.iter().all(|entry| !entry.dry_run), "{}", told(&ours));
 
     // Every write has changed something: the server shows as many changes as there were writes.

@@ -1,5 +1,6 @@
 //! Faults that people have reported of products of this kind; a case begins with the number of its report.
 
+mod batches;
 mod commands;
 mod fixtures;
 mod injection;
@@ -7,4 +8,6 @@ mod injector;
 mod lifecycle;
 mod ownership;
 mod plans;
+mod reports;
+mod revisions;
 mod scaling;

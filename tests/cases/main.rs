@@ -27,4 +27,5 @@ mod scene;
 mod storm;
 mod uninstall;
 mod walk;
+mod widgets;
 mod writes;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::names;
 use kube::Client;
@@ -201,11 +202,61 @@ impl<'a> Scene<'a> {
             .unwrap();
     }
 
+    pub fn all_pods(&self) -> Api<Pod> {
+        Api::namespaced(self.admin.clone(), self.namespace.name())
+    }
+
+    /// Names the release, as platforms do.
+    pub async fn name_release(&self, id: &str) {
+        self.patch_app(json!({"metadata": {"labels": {names::ROLLOUT_ID: id}}}))
+            .await;
+    }
+
+    /// Names the release, and waits until the controller has taken it over: it has looked at all that was there before.
+    pub async fn looked_at(&self, id: &str) -> Value {
+        self.name_release(id).await;
+        self.wait(&format!("the id {id}"), |rollout| {
+            rollout["status"]["canaryStatus"]["observedRolloutID"] == id
+        })
+        .await
+    }
+
+    /// The same, at the pause of a step.
+    pub async fn looked_at_in(&self, step: i64, id: &str) -> Value {
+        self.wait_state(step, "StepPaused").await;
+        let rollout = self.looked_at(id).await;
+        assert_eq!(
+            rollout["status"]["canaryStatus"]["currentStepState"],
+            "StepPaused"
+        );
+        assert_eq!(rollout["status"]["canaryStatus"]["currentStepIndex"], step);
+        rollout
+    }
+
+    /// Name, id and batch of the pods that carry any of the two labels, as one text each.
+    pub async fn batches(&self) -> Vec<String> {
+        let list = self
+            .all_pods()
+            .list(&kube::api::ListParams::default())
+            .await
+            .unwrap();
+        let labelled = list.items.iter().filter_map(|pod| {
+            let labels = pod.metadata.labels.as_ref()?;
+            let (id, batch) = (labels.get(names::ROLLOUT_ID), labels.get(names::ROLLOUT_BATCH_ID));
+            let text = |label: Option<&String>| label.cloned().unwrap_or_default();
+            let name = pod.metadata.name.as_deref().unwrap_or_default();
+            (id.or(batch)).map(|_| format!("{name} {} {}", text(id), text(batch)))
+        });
+        labelled.collect()
+    }
+
     /// Images and readiness of the pods that nobody has asked to leave, by name.
     pub async fn pods(&self) -> Vec<(String, String, bool)> {
-        let pods: Api<k8s_openapi::api::core::v1::Pod> =
-            Api::namespaced(self.admin.clone(), self.namespace.name());
-        let list = pods.list(&kube::api::ListParams::default()).await.unwrap();
+        let list = self
+            .all_pods()
+            .list(&kube::api::ListParams::default())
+            .await
+            .unwrap();
         let living = list
             .items
             .into_iter()

@@ -5,6 +5,7 @@
 
 mod apply;
 mod guard;
+mod labels;
 mod record;
 mod status;
 
@@ -127,13 +128,13 @@ async fn reconcile(context: &Arc<Context>, key: &Key) -> Turn {
     let now = Timestamp::now();
     let decision = decide(&observe(context, key, &snapshot, now));
     let (outcome, turn) = match apply(context, key, &snapshot, &decision).await {
-        Ok(()) => {
+        Ok(wake) => {
             let outcome = if decision.actions.is_empty() && decision.status.is_none() {
                 "silent"
             } else {
                 "acted"
             };
-            (outcome, turn(decision.wake, now))
+            (outcome, turn(wake, now))
         }
         Err(Error::Later(pause)) => ("waits", Turn::After(pause)),
         Err(error @ (Error::Raced(_) | Error::Gone(_) | Error::NoKind | Error::Rewritten)) => {
@@ -166,6 +167,13 @@ fn turn(wake: Wake, now: Timestamp) -> Turn {
     match wake {
         Wake::OnChange => Turn::Done,
         Wake::At(at) => Turn::After(at.duration_since(now).try_into().unwrap_or_default()),
+    }
+}
+
+fn sooner(wake: Wake, at: Timestamp) -> Wake {
+    match wake {
+        Wake::At(sooner) if sooner <= at => wake,
+        _ => Wake::At(at),
     }
 }
 
@@ -211,13 +219,15 @@ fn observe<'a>(context: &'a Context, key: &'a Key, snapshot: &'a Snapshot, now: 
     }
 }
 
-/// Does what was decided, in order, then remembers it. Events come last, since they tell of what has been done.
+/// Does what was decided, in order, then remembers it; returns when to look again. Events come last, since they tell of what has
+/// been done.
 async fn apply(
     context: &Arc<Context>,
     key: &Key,
     snapshot: &Snapshot,
     decision: &Decision,
-) -> Result<(), Error> {
+) -> Result<Wake, Error> {
+    let mut wake = decision.wake;
     let mut events = Vec::new();
     for action in &decision.actions {
         match action {
@@ -229,6 +239,11 @@ async fn apply(
                 patch,
             } => {
                 apply::edit(context, key, workload, *kind, patch).await?;
+            }
+            Action::LabelPods(pods) => {
+                if let Err(labels::Owed) = labels::write(context, key, pods).await {
+                    wake = sooner(wake, Timestamp::now() + labels::AGAIN);
+                }
             }
             Action::Disown(workload) => apply::disown(context, key, workload).await?,
             Action::DropFinalizer => apply::drop_finalizer(context, key, snapshot).await?,
@@ -250,7 +265,7 @@ async fn apply(
         // A full backlog drops the event: it only tells.
         let _ = context.events.try_send(event);
     }
-    Ok(())
+    Ok(wake)
 }
 
 /// Reference to a stray workload, for events.

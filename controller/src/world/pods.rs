@@ -60,6 +60,21 @@ impl Pods {
         concerned
     }
 
+    /// A write of ours was answered with a pod: its labels are known before a watch tells of them.
+    pub(crate) fn relabel(&mut self, namespace: &str, answer: &PodView) {
+        let Some(store) = self.namespaces.get_mut(namespace) else {
+            return;
+        };
+        let owner = store.owners.get(&answer.name);
+        let known = owner
+            .and_then(|owner| store.owned.get_mut(owner))
+            .and_then(|pods| pods.get_mut(&answer.name));
+        if let Some(pod) = known.filter(|pod| pod.uid == answer.uid) {
+            pod.rollout_id.clone_from(&answer.rollout_id);
+            pod.batch_id.clone_from(&answer.batch_id);
+        }
+    }
+
     /// A pod is gone.
     pub(crate) fn remove(&mut self, namespace: &str, pod: &str) -> Option<String> {
         self.namespaces.get_mut(namespace)?.remove(pod)

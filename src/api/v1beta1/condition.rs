@@ -15,6 +15,8 @@ pub const SUCCEEDED: &str = "Succeeded";
 pub const TERMINATING: &str = "Terminating";
 /// Admission has been seen to hold the workload's updates.
 pub const GUARDED: &str = "Guarded";
+/// False: somebody wrote a `nextStepIndex` that is no step. It stays until the next step begins.
+pub const JUMP: &str = "StepJump";
 /// kstatus: something is wrong that does not mend itself.
 pub const STALLED: &str = "Stalled";
 /// kstatus: the controller is at work.
@@ -55,6 +57,8 @@ pub mod reason {
     pub const ROLLOUT_DISABLED: &str = "RolloutDisabled";
     /// The release is ended because the Rollout was deleted.
     pub const ROLLOUT_DELETING: &str = "RolloutDeleting";
+    /// StepJump=False: the number that was written is none of a step.
+    pub const NO_SUCH_STEP: &str = "NoSuchStep";
     /// Succeeded=False: every pod is back on the stable template.
     pub const ROLLED_BACK: &str = "RolledBack";
 }

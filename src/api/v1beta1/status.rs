@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::condition::Condition;
+use super::condition::{self, Condition, reason};
 
 /// Values of `status.phase`.
 pub mod phase {
@@ -87,6 +87,22 @@ pub struct RolloutStatus {
     pub current_step_index: i32,
     /// State of the current step; as in the state of the release.
     pub current_step_state: String,
+}
+
+impl RolloutStatus {
+    /// Whether a release is in progress that goes back to the stable template by the steps of the plan, so that it pauses and asks
+    /// for approvals as any other.
+    #[must_use]
+    pub fn goes_back_in_batches(&self) -> bool {
+        let by_steps = [reason::IN_ROLLING, reason::PAUSED, reason::FINALISING];
+        let progressing = condition::get(&self.conditions, condition::PROGRESSING);
+        self.phase == phase::PROGRESSING
+            && self
+                .canary_status
+                .as_ref()
+                .is_some_and(|canary| canary.rolled_back)
+            && progressing.is_some_and(|progressing| by_steps.contains(&progressing.reason.as_str()))
+    }
 }
 
 /// State of a release in batches.

@@ -23,10 +23,11 @@ impl World {
                 } else {
                     update.clone()
                 };
+                self.pods_made += 1;
                 e.insert(Pod {
                     revision,
-                    ready: false,
-                    terminating: false,
+                    uid: format!("p{}", self.pods_made),
+                    ..Pod::default()
                 });
                 self.oracle_sees_a_pod(ordinal, &update, &current);
             }

@@ -1,5 +1,7 @@
 //! The controller of the simulated world: it observes, decides and applies.
 
+use std::collections::BTreeMap;
+
 use jiff::SignedDuration;
 use serde_json::json;
 
@@ -7,7 +9,9 @@ use super::world::{APP, NAMESPACE, ROLLOUT, Seen, World, adapter, app, brief};
 use crate::api::v1beta1::{Rollout, step_state};
 use crate::lens::FieldError;
 use crate::names;
-use crate::rollout::{Action, Children, Decision, Observed, Proof, Stray, Target, Wake, Workload, decide};
+use crate::rollout::{
+    Action, Children, Decision, Observed, PodPatch, Proof, Stray, Target, Wake, Workload, decide,
+};
 use crate::workload::{Guard, PodView, View};
 
 impl World {
@@ -50,8 +54,11 @@ impl World {
             .iter()
             .map(|(ordinal, pod)| PodView {
                 name: format!("{APP}-{ordinal}"),
+                uid: pod.uid.clone(),
                 owner: uid.clone(),
                 revision: self.habits.pod_labels.then(|| pod.revision.clone()),
+                rollout_id: pod.rollout_id.clone(),
+                batch_id: pod.batch_id.clone(),
                 ready: pod.ready,
                 terminating: pod.terminating,
                 finished: false,
@@ -140,6 +147,7 @@ impl World {
                 self.states.push(state);
             }
             self.status_writes += 1;
+            self.oracle_sees_a_move(&self.status(), &status);
             self.oracle_sees_a_status(&status);
             if let Some(rollout) = &mut self.rollout {
                 rollout.status = Some(status);
@@ -177,7 +185,33 @@ impl World {
                 self.events.push(event.reason);
                 true
             }
+            Action::LabelPods(patches) => {
+                patches.iter().for_each(|patch| self.label_pod(patch));
+                true
+            }
             Action::Record | Action::Disown(_) => true,
+        }
+    }
+
+    /// A patch of a pod that is not the one that was seen any more fails, and that is all.
+    fn label_pod(&mut self, patch: &PodPatch) {
+        let ordinal = patch.pod.rsplit_once('-').unwrap().1.parse().unwrap();
+        let Some(pod) = self.pods.get_mut(&ordinal) else {
+            return;
+        };
+        let label = |name: &str, value: &Option<String>| value.clone().map(|value| (name.to_owned(), value));
+        let labels: BTreeMap<_, _> = [
+            label(names::ROLLOUT_ID, &pod.rollout_id),
+            label(names::ROLLOUT_BATCH_ID, &pod.batch_id),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let mut object = json!({"metadata": {"uid": pod.uid, "labels": labels}});
+        if json_patch::patch(&mut object, &patch.patch).is_ok() {
+            let new = PodView::read(&object);
+            (pod.rollout_id, pod.batch_id) = (new.rollout_id, new.batch_id);
+            self.label_writes += 1;
         }
     }
 
@@ -240,6 +274,7 @@ impl World {
         let quiet = decision.actions.is_empty() && decision.status.is_none();
         assert!(quiet, "not silent: {:?}\n{:?}", decision.actions, decision.status);
         assert_eq!(self.oracle.breaches, Vec::<String>::new());
+        self.check_labels();
     }
 
     /// People approve and time passes until the Rollout is Healthy.

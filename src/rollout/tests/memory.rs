@@ -206,7 +206,8 @@ fn an_end_that_was_not_told_does_not_make_the_next_release_a_way_back(
     #[values(Some(0), Some(2))] original: Option<i64>,
 ) {
     let mut world = about_to_end(original);
-    world.control_on(&world.seen(), 1);
+    // The labels of the last pod, then the end.
+    world.control_on(&world.seen(), 2);
     assert_eq!(
         (world.view().hold(), world.status().phase.as_str()),
         (None, "Progressing")
@@ -224,7 +225,9 @@ fn an_end_that_was_not_told_does_not_make_the_next_release_a_way_back(
 #[test]
 fn an_end_that_was_not_told_is_told() {
     let mut world = about_to_end(Some(2));
-    world.control_on(&world.seen(), 1);
+    // The labels of the last pod, then the end.
+    world.control_on(&world.seen(), 2);
+    assert_eq!(world.view().hold(), None);
     world.settle();
     world.assert_done("v2", Some(2));
     assert_eq!(

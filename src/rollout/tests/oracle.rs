@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::world::{Pod, World, adapter, revision};
 use crate::api::v1beta1::{CanaryStrategy, RolloutStatus};
+use crate::names;
 use crate::plan::{Pause, Plan};
 use crate::rollout::{Action, Decision};
 
@@ -16,6 +17,18 @@ struct Reach {
     step: usize,
     /// When the pods of this step were ready first.
     ready: Option<Timestamp>,
+    /// Pods that plans of before allowed.
+    before: u32,
+}
+
+impl Reach {
+    fn at(self, step: usize) -> Self {
+        Self {
+            step,
+            ready: None,
+            ..self
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -26,14 +39,20 @@ pub(super) struct Oracle {
     held: bool,
     /// The operator's revision of the template that everything runs and that needs no steps.
     stable: Option<String>,
+    /// The way back to the stable template needs no steps.
+    direct: bool,
     /// The operator's current revision, for operators that do not report it.
     pub(super) current: Option<String>,
     /// The partition that people asked for last; outer `None`: unknown.
     pub(super) asked: Option<Option<i64>>,
     /// The highest step that is justified, by template.
     reach: BTreeMap<String, Reach>,
+    /// The step that a person wrote to go to in the release of a template, until a status answers it.
+    jump: Option<(String, usize)>,
     /// Ordinals that the scale subresource added above the partition.
     exempt: BTreeSet<u32>,
+    /// Every way that the status has taken from one state to another.
+    pub(super) moves: BTreeSet<(String, String)>,
     /// What must not have happened.
     pub(super) breaches: Vec<String>,
 }
@@ -50,16 +69,22 @@ impl World {
     /// Pods that may run the update template now; `None`: any number.
     fn limit(&self) -> Option<u32> {
         let template = self.view().template;
-        let stable = self.oracle.stable == Some(revision(&self.object()["spec"]["template"]));
-        if self.oracle.free || !self.oracle.held || stable {
+        let update = revision(&self.object()["spec"]["template"]);
+        let done = self
+            .pods
+            .values()
+            .all(|pod| pod.revision == update || pod.terminating);
+        let back = self.oracle.stable == Some(update) && (self.oracle.direct || done);
+        if self.oracle.free || !self.oracle.held || back {
             return None;
         }
         let reach = self.oracle.reach.get(&template.to_string())?;
-        Some(self.plan()?.step(reach.step).exposure)
+        Some(self.plan()?.step(reach.step).exposure.max(reach.before))
     }
 
     /// Steps that go on by themselves do so at most as fast as this.
     pub(super) fn oracle_looks(&mut self) {
+        self.oracle_follows_a_jump();
         let (Some(_), Some(plan)) = (
             &self.workload,
             self.workload.is_some().then(|| self.plan()).flatten(),
@@ -87,12 +112,7 @@ impl World {
                 Pause::Seconds(seconds) => SignedDuration::from_secs(seconds.into()),
             };
             match reach.ready {
-                Some(since) if now >= since + pause => {
-                    *reach = Reach {
-                        step: reach.step + 1,
-                        ready: None,
-                    }
-                }
+                Some(since) if now >= since + pause => *reach = reach.at(reach.step + 1),
                 _ => break,
             }
         }
@@ -102,13 +122,50 @@ impl World {
         if let Some(reach) = self.oracle.reach.get_mut(template) {
             let next = usize::try_from(step).unwrap() + 1;
             if next > reach.step {
-                *reach = Reach {
-                    step: next,
-                    ready: None,
-                };
+                *reach = reach.at(next);
             }
         }
         self.oracle_looks();
+    }
+
+    /// A person writes the step to go to next. The plan may get so many steps before the controller looks.
+    pub(super) fn oracle_jumps(&mut self, template: &str, to: i32) {
+        self.oracle.jump = usize::try_from(to).ok().map(|to| (template.to_owned(), to));
+        self.oracle_looks();
+    }
+
+    /// A jump to a step of the plan, or to the one that follows those that are written, justifies it.
+    fn oracle_follows_a_jump(&mut self) {
+        let steps = self.strategy().map_or(0, |canary| canary.steps.len() + 1);
+        if let Some((template, to)) = &self.oracle.jump
+            && let Some(reach) = self.oracle.reach.get_mut(template)
+            && (reach.step + 1..=steps).contains(to)
+        {
+            *reach = reach.at(*to);
+        }
+    }
+
+    /// Called before the plan is edited: what it allowed until now stays.
+    pub(super) fn oracle_replans(&mut self) {
+        let Some(plan) = self.workload.is_some().then(|| self.plan()).flatten() else {
+            return;
+        };
+        for reach in self.oracle.reach.values_mut() {
+            reach.before = reach.before.max(plan.step(reach.step).exposure);
+        }
+    }
+
+    /// A person wants steps on the way back, or wants none.
+    pub(super) fn oracle_sees_the_way_back(&mut self, by_steps: bool) {
+        self.oracle.direct |= !by_steps;
+    }
+
+    fn by_steps(&self) -> bool {
+        let annotations = self
+            .rollout
+            .as_ref()
+            .and_then(|r| r.metadata.annotations.as_ref());
+        annotations.is_some_and(|all| all.get(names::ROLLBACK_IN_BATCH).is_some_and(|v| v == "true"))
     }
 
     pub(super) fn oracle_sees_a_write(&mut self, old: &Value, asked: &Value, stored: &Value) {
@@ -130,8 +187,13 @@ impl World {
                     self.oracle.stable = Some(was);
                 }
                 self.oracle.free = self.rollout.as_ref().is_none_or(|rollout| rollout.spec.disabled);
+                self.oracle.direct = old.hold().is_none() || !self.by_steps();
                 self.oracle.exempt.clear();
-                let begin = Reach { step: 1, ready: None };
+                let begin = Reach {
+                    step: 1,
+                    ready: None,
+                    before: 0,
+                };
                 self.oracle
                     .reach
                     .entry(stored.template.to_string())
@@ -204,6 +266,7 @@ impl World {
 
     /// A template that status and workload have left behind starts again when it comes back.
     pub(super) fn oracle_sees_a_status(&mut self, status: &RolloutStatus) {
+        self.oracle.jump = None;
         let told = status
             .canary_status
             .as_ref()

@@ -30,6 +30,12 @@ enum Op {
     Crash(usize),
     Pass(i64),
     Pause(bool),
+    /// Somebody writes the step to go to next.
+    Jump(i32),
+    /// Somebody edits the plan.
+    Replan(serde_json::Value),
+    /// Somebody wants the way back to take steps, or not.
+    BackInBatches(bool),
     LoseStatus,
     Disable(bool),
     Webhook(bool),
@@ -75,6 +81,16 @@ fn scaling() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// People who change their minds about the steps.
+fn steering() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        10 => scaling(),
+        2 => (-5..8_i32).prop_map(Op::Jump),
+        1 => plans().prop_map(Op::Replan),
+        1 => any::<bool>().prop_map(Op::BackInBatches),
+    ]
+}
+
 /// A person who disables the Rollout in mid-release, and the controller that loses its status.
 fn interrupted() -> impl Strategy<Value = Op> {
     prop_oneof![
@@ -96,7 +112,7 @@ fn old_views() -> impl Strategy<Value = Op> {
 
 fn anything() -> impl Strategy<Value = Op> {
     prop_oneof![
-        4 => scaling(),
+        4 => steering(),
         3 => old_views(),
         1 => Just(Op::LoseStatus),
         1 => any::<bool>().prop_map(Op::Disable),
@@ -159,6 +175,9 @@ fn happen(world: &mut World, past: &mut Vec<Seen>, op: &Op) {
         Op::Crash(survives) => world.control_on(&world.seen(), survives),
         Op::Pass(seconds) => world.pass(seconds),
         Op::Pause(paused) => world.edit_rollout(|rollout| rollout.spec.strategy.paused = paused),
+        Op::Jump(to) => world.jump(to),
+        Op::Replan(ref steps) => world.replan(steps),
+        Op::BackInBatches(by_steps) => world.back_in_batches(by_steps),
         Op::LoseStatus => world.lose_status(),
         Op::Disable(disabled) => world.edit_rollout(|rollout| rollout.spec.disabled = disabled),
         Op::Webhook(up) => world.webhook = up,
@@ -210,6 +229,13 @@ proptest! {
 
     #[test]
     fn nothing_escapes_and_nothing_sticks(mut world in worlds(), ops in vec(scaling(), 0..60)) {
+        run(&mut world, &ops)?;
+        calm(&mut world);
+        done(&world)?;
+    }
+
+    #[test]
+    fn steered_to_any_step_and_by_any_plan_nothing_escapes(mut world in worlds(), ops in vec(steering(), 0..60)) {
         run(&mut world, &ops)?;
         calm(&mut world);
         done(&world)?;

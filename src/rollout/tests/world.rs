@@ -20,11 +20,15 @@ pub(super) const APP: &str = "my-app";
 pub(super) const ROLLOUT: &str = "my-app-rollout";
 
 /// A pod; its place in [`Pods`] is its ordinal.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Pod {
     pub(super) revision: String,
     pub(super) ready: bool,
     pub(super) terminating: bool,
+    pub(super) uid: String,
+    /// Labels of release and batch.
+    pub(super) rollout_id: Option<String>,
+    pub(super) batch_id: Option<String>,
 }
 
 pub(super) type Pods = BTreeMap<u32, Pod>;
@@ -76,6 +80,9 @@ pub(super) struct World {
     /// Reasons of the events.
     pub(super) events: Vec<&'static str>,
     pub(super) status_writes: usize,
+    /// Writes of pods' labels.
+    pub(super) label_writes: usize,
+    pub(super) pods_made: usize,
     pub(super) oracle: Oracle,
 }
 
@@ -160,6 +167,8 @@ impl World {
             states: Vec::new(),
             events: Vec::new(),
             status_writes: 0,
+            label_writes: 0,
+            pods_made: 0,
             oracle: Oracle::default(),
         };
         world.create(manifest(replicas, partition, "v1"));
@@ -178,7 +187,7 @@ impl World {
 
     pub(super) fn forget_logs(&mut self) {
         (self.partitions, self.states, self.events) = (Vec::new(), Vec::new(), Vec::new());
-        self.status_writes = 0;
+        (self.status_writes, self.label_writes) = (0, 0);
     }
 
     fn put_in_place(&mut self, object: Value) {
