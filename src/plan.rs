@@ -172,6 +172,7 @@ pub fn fingerprint(strategy: &CanaryStrategy) -> String {
     use sha2::{Digest, Sha256};
     let mut plan = strategy.clone();
     plan.failure_threshold = None;
+    plan.progress_deadline_seconds = None;
     plan.steps
         .iter_mut()
         .for_each(|step| step.pause = Default::default());
@@ -300,11 +301,14 @@ mod tests {
     }
 
     #[test]
-    fn pauses_do_not_change_the_fingerprint() {
+    fn pauses_and_deadlines_do_not_change_the_fingerprint() {
         let one = strategy(json!([{"replicas": 1, "pause": {}}]));
         let two = strategy(json!([{"replicas": 1, "pause": {"duration": 5}}]));
+        let mut patient = two.clone();
+        patient.progress_deadline_seconds = Some(3600);
         let three = strategy(json!([{"replicas": 2}]));
         assert_eq!(fingerprint(&one), fingerprint(&two));
+        assert_eq!(fingerprint(&one), fingerprint(&patient));
         assert_ne!(fingerprint(&one), fingerprint(&three));
         assert_eq!(fingerprint(&one).len(), 64);
     }

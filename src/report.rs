@@ -366,7 +366,7 @@ fn next(report: &RolloutReport, rollout: &Rollout, view: Option<&View>) -> Optio
 }
 
 /// A broken pod of a template that nobody wants any more. Operators that update in order wait until it is ready, which it never
-/// will be; only deleting it helps, and that is for a person to do.
+/// will be; only deleting it helps. The controller does so after a while, unless it may not; a person need not wait.
 fn in_the_way(report: &RolloutReport) -> Option<&Problem> {
     let stable = report.revisions.stable.as_deref().unwrap_or_default();
     let held_back = |problem: &Problem| {

@@ -17,13 +17,13 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use crate::admin;
 use crate::args::{Connect, LogFormat, Run, Uninstall};
-use crate::certs::{Keeper, ServedKey, wanted_names};
+use crate::certs::{self, Lifetimes, Served, ServedKey, Trusted};
 use crate::context::Context;
 use crate::gates::Gates;
 use crate::lease::{self, Leadership};
 use crate::metrics::Metrics;
 use crate::queue::Queue;
-use crate::registration::{Endpoint, Registrar};
+use crate::registration::{Endpoint, Governed, Registrar};
 use crate::shutdown::{ENDPOINT_PAUSE, GRACE, Signals, Supervisor};
 use crate::telemetry::{self, chain};
 use crate::webhook::serve::{Deadlines, Transport, serve};
@@ -128,11 +128,12 @@ async fn start(args: Run) -> Result<u8, Error> {
 
     let client = connect(&args.connect).await?;
     let (events, announced) = mpsc::channel(events::BACKLOG);
-    let (watched_kinds, kinds) = watch::channel(Vec::new());
+    let (watched_kinds, kinds) = watch::channel(Governed::default());
     let context = Arc::new(Context {
         username: username(&client).await?,
         client: client.clone(),
         namespace: args.connect.namespace.clone(),
+        replace_stuck_pods: args.pods.replace_stuck_pods,
         world: World::default(),
         queue: Queue::new(),
         metrics: metrics.clone(),
@@ -143,19 +144,31 @@ async fn start(args: Run) -> Result<u8, Error> {
         events,
     });
 
+    let (trust, trusted) = watch::channel(Trusted::default());
     let keys = Arc::new(ServedKey::default());
-    let host = args.webhook_url.as_ref().map(|url| url.host());
-    let want = wanted_names(&args.connect.namespace, host);
-    let ready = gates.gate("certificate");
-    let (keeper, certificates) = Keeper::new(
-        client.clone(),
-        &args.connect.namespace,
-        want,
-        keys.clone(),
+    let served = Served {
+        keys: keys.clone(),
+        trusted,
         metrics,
-        ready,
+        ready: gates.gate("certificate"),
+    };
+    let (namespace, host) = (
+        &args.connect.namespace,
+        args.webhook_url.as_ref().map(|url| url.host()),
     );
-    supervisor.spawn("certificates", keeper.keep(stop.clone()));
+    let certificates = match args.tls_dir {
+        Some(directory) => {
+            let (follower, state) = certs::from_files(served, directory, namespace, host);
+            supervisor.spawn("certificates", follower.keep(stop.clone()));
+            state
+        }
+        None => {
+            let lives = Lifetimes::of_leaf(Duration::from_secs(args.certificate_life));
+            let (keeper, state) = certs::self_made(served, client.clone(), namespace, host, lives);
+            supervisor.spawn("certificates", keeper.keep(stop.clone()));
+            state
+        }
+    };
 
     let webhook = bind(args.webhook_bind).await?;
     let routes = webhook::router(context.clone());
@@ -187,7 +200,14 @@ async fn start(args: Run) -> Result<u8, Error> {
         Some(url) => Endpoint::Url(url.base().to_owned()),
         None => Endpoint::Service(args.connect.namespace.clone()),
     };
-    let registrar = Registrar::new(context.clone(), endpoint, leadership.clone(), kinds, certificates);
+    let registrar = Registrar::new(
+        context.clone(),
+        endpoint,
+        leadership.clone(),
+        kinds,
+        certificates,
+        trust,
+    );
     supervisor.spawn("registration", registrar.keep(stop.clone()));
     let known = gates.gate("rollouts");
     supervisor.spawn(

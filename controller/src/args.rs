@@ -11,6 +11,8 @@ use axum::http::Uri;
 use clap::{ArgAction, Args as Group, Parser, Subcommand, ValueEnum};
 use kruise_rollout::names;
 
+use crate::certs::Lifetimes;
+
 /// Progressive delivery for workloads that update by partition: the controller and its admission webhook.
 #[derive(Debug, Parser)]
 #[command(name = names::CONTROLLER, version, arg_required_else_help = true)]
@@ -48,6 +50,20 @@ pub(crate) struct Run {
     /// URL that the API server calls instead of the Service, for a controller outside the cluster.
     #[arg(long, env = "KRUISE_ROLLOUT_WEBHOOK_URL", value_name = "URL")]
     pub(crate) webhook_url: Option<WebhookUrl>,
+    /// Directory with tls.crt, tls.key and ca.crt of the webhook, such as a mounted Secret of cert-manager; without it the
+    /// controller makes its own certificates.
+    #[arg(long, env = "KRUISE_ROLLOUT_TLS_DIR", value_name = "DIR")]
+    pub(crate) tls_dir: Option<PathBuf>,
+    /// Life of the controller's own certificates in seconds; their authority lives four times as long. For tests.
+    #[arg(
+        long,
+        env = "KRUISE_ROLLOUT_CERTIFICATE_LIFE",
+        value_name = "SECONDS",
+        default_value_t = Lifetimes::LEAF.as_secs(),
+        value_parser = clap::value_parser!(u64).range(3..=Lifetimes::LEAF.as_secs()),
+        hide = true
+    )]
+    pub(crate) certificate_life: u64,
     /// Address that /metrics, /healthz and /readyz listen on (plain HTTP).
     #[arg(
         long,
@@ -68,6 +84,9 @@ pub(crate) struct Run {
         default_missing_value = "true"
     )]
     pub(crate) leader_elect: bool,
+    /// What may be done to pods.
+    #[command(flatten)]
+    pub(crate) pods: PodSwitches,
     /// Rollouts that are worked on at the same time.
     #[arg(long, env = "KRUISE_ROLLOUT_WORKERS", value_name = "N", default_value = "4",
           value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -93,6 +112,24 @@ pub(crate) struct Connect {
     pub(crate) namespace: String,
 }
 
+/// What may be done to pods.
+#[derive(Clone, Copy, Debug, Group)]
+pub(crate) struct PodSwitches {
+    /// Delete pods that stand in the way of a release: not ready, of a template that is neither the stable nor the wanted one, in a
+    /// workload whose pods are managed in order. Otherwise the Rollout names them.
+    #[arg(
+        long,
+        env = "KRUISE_ROLLOUT_REPLACE_STUCK_PODS",
+        value_name = "true|false",
+        default_value = "true",
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = false,
+        default_missing_value = "true"
+    )]
+    pub(crate) replace_stuck_pods: bool,
+}
+
 /// Flags of `manifests`.
 #[derive(Debug, Group)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -106,6 +143,9 @@ pub(crate) struct Manifests {
     /// Image of the controller.
     #[arg(long, env = "KRUISE_ROLLOUT_IMAGE", default_value = DEFAULT_IMAGE)]
     pub(crate) image: String,
+    /// What the controller may do to pods: the Deployment and the rights follow.
+    #[command(flatten)]
+    pub(crate) pods: PodSwitches,
 }
 
 /// Image without a registry, at the version of this binary.
@@ -223,13 +263,22 @@ mod tests {
         assert_eq!(run.webhook_bind.to_string(), "0.0.0.0:9443");
         assert_eq!(run.admin_bind.to_string(), "0.0.0.0:8080");
         assert!(run.leader_elect);
+        assert!(run.pods.replace_stuck_pods);
         assert_eq!(run.workers, 4);
         assert_eq!(run.log_format, LogFormat::Text);
         assert_eq!(run.webhook_url, None);
+        assert_eq!(run.tls_dir, None);
     }
 
     #[test]
-    fn leader_elect_takes_a_value_or_none() {
+    fn switches_take_a_value_or_none() {
+        assert!(
+            !run(&["--replace-stuck-pods=false"])
+                .unwrap()
+                .pods
+                .replace_stuck_pods
+        );
+        assert!(run(&["--replace-stuck-pods"]).unwrap().pods.replace_stuck_pods);
         assert!(!run(&["--leader-elect", "false"]).unwrap().leader_elect);
         assert!(!run(&["--leader-elect=false"]).unwrap().leader_elect);
         assert!(run(&["--leader-elect"]).unwrap().leader_elect);

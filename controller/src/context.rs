@@ -20,6 +20,8 @@ pub(crate) struct Context {
     pub(crate) namespace: String,
     /// User name of this process, asked of the server once.
     pub(crate) username: String,
+    /// Pods in the way of a release are replaced.
+    pub(crate) replace_stuck_pods: bool,
     pub(crate) world: World,
     pub(crate) queue: Queue<Key>,
     pub(crate) metrics: Arc<Metrics>,

@@ -75,8 +75,8 @@ fn documents(args: &Manifests) -> Result<Vec<Document>, Error> {
     }
     let mut documents = vec![namespace(&args.namespace).into()];
     documents.extend(crds);
-    documents.extend(rbac::documents(&args.namespace)?);
-    documents.extend(deployment::objects(&args.namespace, &args.image).map(Document::from));
+    documents.extend(rbac::documents(args)?);
+    documents.extend(deployment::objects(args).map(Document::from));
     Ok(documents)
 }
 

@@ -57,6 +57,7 @@ pub(crate) struct Metrics {
     admission_seconds: Histogram,
     leader: Gauge,
     certificate_expiry: Gauge,
+    certificate_source: Gauge,
     watched_kinds: Gauge,
 }
 
@@ -85,6 +86,7 @@ impl Metrics {
             admission_seconds: Histogram::new(ADMISSION_BUCKETS),
             leader: Gauge::default(),
             certificate_expiry: Gauge::default(),
+            certificate_source: Gauge::default(),
             watched_kinds: Gauge::default(),
         };
         metrics.register();
@@ -136,6 +138,11 @@ impl Metrics {
             self.certificate_expiry.clone(),
         );
         registry.register(
+            "certificate_source_good",
+            "1 while the certificate's Secret or directory holds one that can be used; otherwise the last one stays in use",
+            self.certificate_source.clone(),
+        );
+        registry.register(
             "watched_kinds",
             "Kinds of workloads that are watched",
             self.watched_kinds.clone(),
@@ -174,6 +181,11 @@ impl Metrics {
         self.certificate_expiry.set(when.as_second());
     }
 
+    /// The Secret or directory that certificates come from holds one that can be used, or not.
+    pub(crate) fn certificate_source_is_good(&self, yes: bool) {
+        self.certificate_source.set(i64::from(yes));
+    }
+
     /// So many kinds are watched from now on.
     pub(crate) fn watches(&self, kinds: usize) {
         self.watched_kinds.set(i64::try_from(kinds).unwrap_or(i64::MAX));
@@ -201,6 +213,7 @@ mod tests {
         metrics.admitted("held", Duration::from_micros(300));
         metrics.leads(true);
         metrics.certificate_expires(Timestamp::from_second(1_800_000_000).unwrap());
+        metrics.certificate_source_is_good(true);
         metrics.watches(3);
         let text = metrics.render().unwrap();
         for line in [
@@ -212,6 +225,7 @@ mod tests {
             "kruise_rollout_admission_seconds_bucket{le=\"0.0005\"} 1",
             "kruise_rollout_leader 1",
             "kruise_rollout_certificate_expiry_timestamp_seconds 1800000000",
+            "kruise_rollout_certificate_source_good 1",
             "kruise_rollout_watched_kinds 3",
             "kruise_rollout_build_info{version=",
         ] {

@@ -4,76 +4,49 @@
 //! configurations itself and puts them right when somebody resets them; they are owned by its ClusterRole, so that removing the
 //! RBAC removes them. They are also the memory of what is governed: a restarted controller finds marked objects by the kinds that
 //! are registered here.
+//!
+//! [`entries`] has what they say, [`pace`] keeps two writers from outshouting each other. Every replica looks at the configurations,
+//! because a certificate is served only where they trust it; the leading one writes.
 
 mod entries;
+mod pace;
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kruise_rollout::names;
 use kruise_rollout::workload::GroupKind;
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PostParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, Resource};
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use self::entries::{Entries, kind_of};
+use self::entries::{Entries, kind_of, registered_resources, says};
+use self::pace::Pace;
 use crate::backoff::WatchBackoff;
-use crate::certs::CertState;
-use crate::context::Context;
+use crate::certs::{CertState, Trusted};
+use crate::context::{Context, patch_params};
 use crate::lease::Leadership;
 use crate::telemetry::chain;
 
+pub(crate) use self::entries::{Endpoint, Governed};
+
 /// Pause after a failed write.
 const RETRY: Duration = Duration::from_secs(1);
-
-/// Where the API server reaches the webhook.
-#[derive(Clone, Debug)]
-pub(crate) enum Endpoint {
-    /// Through the Service in this namespace.
-    Service(String),
-    /// At this URL.
-    Url(String),
-}
-
-impl Endpoint {
-    fn client_config(&self, path: &str, ca_bundle_pem: &str) -> Value {
-        let bundle = json!(k8s_openapi::ByteString(ca_bundle_pem.as_bytes().to_vec()));
-        match self {
-            Self::Service(namespace) => json!({
-                "service": {"name": names::WEBHOOK_SERVICE, "namespace": namespace, "path": path, "port": 443},
-                "caBundle": bundle,
-            }),
-            Self::Url(base) => json!({"url": format!("{base}{path}"), "caBundle": bundle}),
-        }
-    }
-}
-
-/// What is registered, from a configuration: the group and plural of each entry of ours.
-fn registered_resources(configuration: &Value) -> Vec<(String, String)> {
-    let entries = configuration["webhooks"].as_array().into_iter().flatten();
-    entries
-        .filter(|entry| {
-            entry["name"]
-                .as_str()
-                .is_some_and(|name| name.ends_with(names::HOLD_WEBHOOK))
-        })
-        .filter_map(|entry| {
-            let rule = entry["rules"].get(0)?;
-            let text = |field: &str| rule[field].get(0)?.as_str().map(str::to_owned);
-            Some((text("apiGroups")?, text("resources")?))
-        })
-        .collect()
-}
+/// Annotations by which cert-manager is asked to write the `caBundle`s of a configuration; they differ in where it takes them from.
+const INJECTED: &str = "cert-manager.io/inject-";
 
 /// The kinds that an earlier process registered and that the server still has.
 pub(crate) async fn registered_before(client: &Client) -> kube::Result<Vec<GroupKind>> {
@@ -85,7 +58,7 @@ pub(crate) async fn registered_before(client: &Client) -> kube::Result<Vec<Group
     for (group, plural) in registered_resources(&serde_json::to_value(found).unwrap_or_default()) {
         // A group that is gone has no objects either.
         if let Ok(group) = kube::discovery::group(client, &group).await {
-            let resources = group.recommended_resources();
+            let resources = group.resources_by_stability();
             let of_plural = resources
                 .into_iter()
                 .find(|(resource, _)| resource.plural == plural);
@@ -98,11 +71,122 @@ pub(crate) async fn registered_before(client: &Client) -> kube::Result<Vec<Group
     Ok(kinds)
 }
 
-/// The two configurations as they should be.
-struct Wanted {
-    mutating: Value,
-    validating: Value,
-    kinds: Vec<GroupKind>,
+/// One of the two configurations.
+struct Configuration {
+    /// As it was last seen or written: nothing before the first look, null while it is not there.
+    seen: Option<Value>,
+    pace: Pace,
+}
+
+impl Configuration {
+    fn new() -> Self {
+        Self {
+            seen: None,
+            pace: Pace::default(),
+        }
+    }
+
+    /// Takes what the watch says, unless it is older than the answer to a write of ours.
+    fn see(&mut self, new: Value) {
+        let version =
+            |of: &Value| -> Option<u64> { of["metadata"]["resourceVersion"].as_str()?.parse().ok() };
+        let older = self.seen.as_ref().is_some_and(|old| {
+            old["metadata"]["uid"] == new["metadata"]["uid"]
+                && matches!((version(&new), version(old)), (Some(new), Some(old)) if new < old)
+        });
+        if !older {
+            self.seen = Some(new);
+        }
+    }
+
+    /// Whether cert-manager writes its `caBundle`s, so that we must not.
+    fn is_injected(&self) -> bool {
+        let annotations = self
+            .seen
+            .as_ref()
+            .and_then(|seen| seen["metadata"]["annotations"].as_object());
+        annotations.is_some_and(|annotations| annotations.keys().any(|name| name.starts_with(INJECTED)))
+    }
+
+    /// The `caBundle`s of our entries in PEM.
+    fn bundles(&self) -> impl Iterator<Item = String> {
+        let entries = self.seen.iter().filter_map(|seen| seen["webhooks"].as_array());
+        entries.flatten().map(|entry| {
+            let bundle = serde_json::from_value(entry["clientConfig"]["caBundle"].clone());
+            bundle.map_or_else(
+                |_| String::new(),
+                |ByteString(pem)| String::from_utf8_lossy(&pem).into_owned(),
+            )
+        })
+    }
+
+    /// These entries with the `caBundle`s that the present ones have.
+    fn with_present_bundles(&self, mut entries: Value) -> Value {
+        let present = self.seen.as_ref().and_then(|seen| seen["webhooks"].as_array());
+        for entry in entries.as_array_mut().into_iter().flatten() {
+            let same =
+                present.and_then(|present| present.iter().find(|other| other["name"] == entry["name"]));
+            if let Some(bundle) = same.and_then(|same| same["clientConfig"].get("caBundle")) {
+                entry["clientConfig"]["caBundle"] = bundle.clone();
+            }
+        }
+        entries
+    }
+
+    /// Writes it unless it says already what it should; when to look again, if not now.
+    ///
+    /// The list of entries is written as a whole, over the very state that was seen. An apply would leave entries behind that
+    /// others have applied too, and the API server refuses what is left of them.
+    async fn ensure<K: Resource<DynamicType = ()>>(
+        &mut self,
+        client: &Client,
+        owner: &Value,
+        entries: Value,
+    ) -> kube::Result<Option<Instant>> {
+        let kind = K::kind(&());
+        let want = json!({
+            "apiVersion": K::api_version(&()), "kind": kind,
+            "metadata": {"name": names::WEBHOOK_CONFIGURATION, "ownerReferences": owner},
+            "webhooks": entries,
+        });
+        let have = self.seen.as_ref().unwrap_or(&Value::Null);
+        if says(have, &want) {
+            return Ok(None);
+        }
+        let now = Instant::now();
+        if let Some(later) = self.pace.must_wait(&want, now) {
+            return Ok(Some(later));
+        }
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<K>(&()));
+        let written = if have.is_null() {
+            let params = PostParams {
+                field_manager: Some(names::FIELD_MANAGER.to_owned()),
+                ..PostParams::default()
+            };
+            let object = serde_json::from_value(want.clone()).map_err(kube::Error::SerdeError)?;
+            api.create(&params, &object).await
+        } else {
+            let mut patch = want.clone();
+            patch["metadata"]["resourceVersion"] = have["metadata"]["resourceVersion"].clone();
+            let patch = Patch::Merge(&patch);
+            api.patch(names::WEBHOOK_CONFIGURATION, &patch_params(), &patch)
+                .await
+        };
+        match written {
+            Ok(answer) => self.seen = serde_json::to_value(answer).ok(),
+            // Somebody else was faster; the watch is about to tell what they wrote.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
+                return Ok(Some(now + RETRY));
+            }
+            Err(error) => return Err(error),
+        }
+        if self.pace.wrote(want, now) {
+            tracing::warn!(%kind, "Put the webhook configuration right again: somebody else writes it, too.");
+        } else {
+            tracing::info!(%kind, "Wrote the webhook configuration.");
+        }
+        Ok(None)
+    }
 }
 
 /// Keeps the configurations right.
@@ -110,17 +194,22 @@ pub(crate) struct Registrar {
     context: Arc<Context>,
     endpoint: Endpoint,
     leadership: Leadership,
-    kinds: watch::Receiver<Vec<ApiResource>>,
+    kinds: watch::Receiver<Governed>,
     certificates: watch::Receiver<Option<CertState>>,
+    trusted: watch::Sender<Trusted>,
+    mutating: Configuration,
+    validating: Configuration,
 }
 
 impl Registrar {
-    pub(crate) const fn new(
+    /// Registers `kinds` with what `certificates` has to be trusted, and tells what is by `trusted`.
+    pub(crate) fn new(
         context: Arc<Context>,
         endpoint: Endpoint,
         leadership: Leadership,
-        kinds: watch::Receiver<Vec<ApiResource>>,
+        kinds: watch::Receiver<Governed>,
         certificates: watch::Receiver<Option<CertState>>,
+        trusted: watch::Sender<Trusted>,
     ) -> Self {
         Self {
             context,
@@ -128,6 +217,9 @@ impl Registrar {
             leadership,
             kinds,
             certificates,
+            trusted,
+            mutating: Configuration::new(),
+            validating: Configuration::new(),
         }
     }
 
@@ -140,86 +232,89 @@ impl Registrar {
     async fn turn(&mut self) -> Infallible {
         let mut mutating = pin!(changes::<MutatingWebhookConfiguration>(&self.context.client));
         let mut validating = pin!(changes::<ValidatingWebhookConfiguration>(&self.context.client));
-        let (mut seen_mutating, mut seen_validating) = (None, None);
-        let mut failed = true;
+        let mut again: Option<Instant> = None;
         loop {
             tokio::select! {
-                Some(seen) = mutating.next() => seen_mutating = Some(seen),
-                Some(seen) = validating.next() => seen_validating = Some(seen),
+                Some(seen) = mutating.next() => self.mutating.see(seen),
+                Some(seen) = validating.next() => self.validating.see(seen),
                 Ok(()) = self.kinds.changed() => {}
                 Ok(()) = self.certificates.changed() => {}
-                () = tokio::time::sleep(RETRY), if failed => {}
+                () = self.leadership.changed() => {}
+                () = sleep_until(again.unwrap_or_else(Instant::now)), if again.is_some() => {}
             }
-            let (Some(have_mutating), Some(have_validating)) = (&seen_mutating, &seen_validating) else {
+            again = None;
+            if self.mutating.seen.is_none() || self.validating.seen.is_none() {
                 continue;
-            };
-            // Of several replicas the one that leads writes; it goes on here when it begins to.
-            self.leadership.gained().await;
-            let Some(wanted) = self.wanted().await else {
+            }
+            self.tell_trusted();
+            // Of several replicas the one that leads writes.
+            if !self.leadership.holds() {
                 continue;
-            };
-            let written = async {
-                ensure::<MutatingWebhookConfiguration>(&self.context.client, have_mutating, &wanted.mutating)
-                    .await?;
-                ensure::<ValidatingWebhookConfiguration>(
-                    &self.context.client,
-                    have_validating,
-                    &wanted.validating,
-                )
-                .await
-            };
-            failed = match written.await {
-                Ok(()) => {
-                    self.publish(wanted.kinds);
-                    false
-                }
+            }
+            again = match self.write().await {
+                Ok(later) => later,
                 Err(error) => {
                     tracing::warn!(error = %chain(&error), "The webhook configurations cannot be written.");
-                    true
+                    Some(Instant::now() + RETRY)
                 }
             };
+            self.tell_trusted();
         }
     }
 
+    fn tell_trusted(&self) {
+        let bundles: BTreeSet<_> = self.mutating.bundles().chain(self.validating.bundles()).collect();
+        self.trusted.send_if_modified(|trusted| {
+            let new = trusted.0 != bundles;
+            trusted.0 = bundles;
+            new
+        });
+    }
+
+    /// Writes what is not as it should be; when to look again, if something has to wait.
+    async fn write(&mut self) -> kube::Result<Option<Instant>> {
+        let Some(CertState { ca_bundle_pem }) = self.certificates.borrow_and_update().clone() else {
+            return Ok(None);
+        };
+        let governed = self.kinds.borrow_and_update().clone();
+        let client = &self.context.client;
+        let owner = owner(client).await;
+        let entries = |of: &Configuration| Entries {
+            endpoint: &self.endpoint,
+            ca_bundle_pem: ca_bundle_pem.as_deref().filter(|_| !of.is_injected()),
+            namespace: &self.context.namespace,
+            username: &self.context.username,
+        };
+        let present = self.mutating.seen.as_ref().unwrap_or(&Value::Null);
+        let mut holds = entries(&self.mutating).holds(&governed, present);
+        let present = self.validating.seen.as_ref().unwrap_or(&Value::Null);
+        let mut reviews = entries(&self.validating).reviews(&governed, present);
+        for (of, entries) in [(&self.mutating, &mut holds), (&self.validating, &mut reviews)] {
+            if of.is_injected() {
+                *entries = of.with_present_bundles(entries.take());
+            }
+        }
+        let mutating = &mut self.mutating;
+        let held = mutating
+            .ensure::<MutatingWebhookConfiguration>(client, &owner, holds)
+            .await?;
+        if held.is_none() {
+            self.publish(&governed.resources);
+        }
+        let validating = &mut self.validating;
+        let reviewed = validating
+            .ensure::<ValidatingWebhookConfiguration>(client, &owner, reviews)
+            .await?;
+        Ok(held.into_iter().chain(reviewed).min())
+    }
+
     /// Says which kinds are registered, and looks again at the Rollouts of new ones.
-    fn publish(&self, kinds: Vec<GroupKind>) {
+    fn publish(&self, resources: &[ApiResource]) {
+        let kinds: Vec<_> = resources.iter().map(kind_of).collect();
         let before = self.context.registered.send_replace(kinds.clone());
         for kind in kinds.iter().filter(|kind| !before.contains(kind)) {
             self.context.look_at(self.context.world.retry(kind));
         }
-    }
-
-    async fn wanted(&mut self) -> Option<Wanted> {
-        let bundle = self
-            .certificates
-            .borrow_and_update()
-            .as_ref()?
-            .ca_bundle_pem
-            .clone();
-        let resources = self.kinds.borrow_and_update().clone();
-        let owner = owner(&self.context.client).await;
-        let metadata = json!({"name": names::WEBHOOK_CONFIGURATION, "ownerReferences": owner});
-        let entries = Entries {
-            endpoint: &self.endpoint,
-            own_namespace: &self.context.namespace,
-            username: &self.context.username,
-            bundle: &bundle,
-        };
-        let holds: Vec<_> = resources.iter().filter_map(|kind| entries.hold(kind)).collect();
-        let checks = resources.iter().filter_map(|kind| entries.check(kind));
-        let checks: Vec<_> = std::iter::once(entries.review()).chain(checks).collect();
-        let kinds = resources.iter().map(kind_of).collect();
-        Some(Wanted {
-            mutating: json!({
-                "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
-                "metadata": metadata, "webhooks": holds,
-            }),
-            validating: json!({
-                "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-                "metadata": metadata, "webhooks": checks,
-            }),
-            kinds,
-        })
     }
 }
 
@@ -265,64 +360,4 @@ fn changes<K: Resource<DynamicType = ()>>(client: &Client) -> impl futures::Stre
             };
             futures::future::ready(state)
         })
-}
-
-/// Writes a configuration unless it says already what it should.
-async fn ensure<K: Resource<DynamicType = ()>>(
-    client: &Client,
-    have: &Value,
-    want: &Value,
-) -> kube::Result<()> {
-    if says(have, want) {
-        return Ok(());
-    }
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<K>(&()));
-    let params = PatchParams::apply(names::FIELD_MANAGER).force();
-    api.patch(names::WEBHOOK_CONFIGURATION, &params, &Patch::Apply(want))
-        .await?;
-    tracing::info!(kind = %K::kind(&()), "Wrote the webhook configuration.");
-    Ok(())
-}
-
-/// Whether `have` has every member of `want` with the same value; lists must have the same length.
-fn says(have: &Value, want: &Value) -> bool {
-    match (have, want) {
-        (Value::Object(have), Value::Object(want)) => want
-            .iter()
-            .all(|(name, want)| says(have.get(name).unwrap_or(&Value::Null), want)),
-        (Value::Array(have), Value::Array(want)) => {
-            have.len() == want.len() && have.iter().zip(want).all(|(have, want)| says(have, want))
-        }
-        (Value::Null, Value::Array(want)) => want.is_empty(),
-        (have, want) => have == want,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_configuration_that_says_the_same_is_left_alone() {
-        let want =
-            json!({"metadata": {"name": "a"}, "webhooks": [{"name": "x", "rules": [{"resources": ["b"]}]}]});
-        let have = json!({"metadata": {"name": "a", "uid": "u"},
-            "webhooks": [{"name": "x", "timeoutSeconds": 5, "rules": [{"resources": ["b"], "scope": "*"}]}]});
-        assert!(says(&have, &want));
-        assert!(!says(&Value::Null, &want));
-        let reset = json!({"metadata": {"name": "a"}, "webhooks": []});
-        assert!(!says(&reset, &want));
-        assert!(says(&json!({}), &json!({"webhooks": []})));
-    }
-
-    #[test]
-    fn registrations_are_read_back() {
-        let name = format!("mystatefulapps.example.io.{}", names::HOLD_WEBHOOK);
-        let rule = json!({"apiGroups": ["example.io"], "resources": ["mystatefulapps"]});
-        let configuration = json!({"webhooks": [{"name": "theirs"}, {"name": name, "rules": [rule]}]});
-        assert_eq!(
-            registered_resources(&configuration),
-            [("example.io".to_owned(), "mystatefulapps".to_owned())]
-        );
-    }
 }

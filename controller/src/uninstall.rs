@@ -65,7 +65,7 @@ pub(crate) async fn uninstall(client: &Client, namespace: &str) -> Result<(), Er
         .map_err(cannot("read the API's resources"))?;
     let mut left = 0;
     for group in discovered.groups() {
-        for (resource, capabilities) in group.recommended_resources() {
+        for (resource, capabilities) in group.resources_by_stability() {
             let kind = GroupKind {
                 group: resource.group.clone(),
                 kind: resource.kind.clone(),

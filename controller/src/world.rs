@@ -17,6 +17,7 @@ use kruise_rollout::rollout::{Proof, Workload};
 use kruise_rollout::workload::{Adapter, GroupKind, PodView, TemplateId, View, adapter_for};
 use kube::api::ApiResource;
 use serde_json::Value;
+use tokio::sync::watch;
 
 use self::inner::Inner;
 use self::pods::Pods;
@@ -70,6 +71,8 @@ pub(crate) type Seen = Result<Arc<View>, (String, FieldError)>;
 #[derive(Default)]
 pub(crate) struct World {
     inner: Mutex<Inner>,
+    /// Whether all Rollouts have been read once: before that nothing is decided.
+    known: watch::Sender<bool>,
 }
 
 /// One Rollout's world, copied out.
@@ -126,8 +129,8 @@ impl World {
 
     /// All Rollouts have been read once: before that nothing is decided.
     pub(crate) fn rollouts_known(&self) -> Vec<Key> {
-        let mut inner = self.lock();
-        inner.rollouts_known = true;
+        self.known.send_replace(true);
+        let inner = self.lock();
         inner
             .rollouts
             .keys()
@@ -138,7 +141,13 @@ impl World {
 
     /// Whether that is so.
     pub(crate) fn knows_rollouts(&self) -> bool {
-        self.lock().rollouts_known
+        *self.known.borrow()
+    }
+
+    /// Waits until it is so.
+    pub(crate) async fn until_rollouts_known(&self) {
+        // The sender is this very object's.
+        let _ = self.known.subscribe().wait_for(|known| *known).await;
     }
 
     /// A watch has seen a Rollout.
@@ -266,6 +275,13 @@ impl World {
             }
         }
         keys
+    }
+
+    /// Whether the server has been asked for a kind, and has answered.
+    pub(crate) fn is_looked_up(&self, kind: &GroupKind) -> bool {
+        let inner = self.lock();
+        let of_kind = inner.kinds.get(kind);
+        of_kind.is_some_and(|kind| kind.resource.is_some() || kind.watch == Watch::NoKind)
     }
 
     /// Resource of a kind, once it is known.
@@ -398,10 +414,10 @@ impl World {
 
     /// Everything about one Rollout; `None` before all Rollouts have been read once.
     pub(crate) fn snapshot(&self, key: &Key) -> Option<Snapshot> {
-        let inner = self.lock();
-        if !inner.rollouts_known {
+        if !self.knows_rollouts() {
             return None;
         }
+        let inner = self.lock();
         let rollout = inner.rollouts.get(key).cloned();
         let workload = rollout.as_deref().map(target_of);
         let place = workload.clone().map(|workload| Place {

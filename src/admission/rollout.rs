@@ -258,6 +258,14 @@ impl Review {
         if let Some(threshold) = &canary.failure_threshold {
             self.failure_threshold(threshold);
         }
+        if let Some(seconds @ ..0) = canary.progress_deadline_seconds {
+            self.refuse(
+                format!("{CANARY}.progressDeadlineSeconds"),
+                seconds.to_string(),
+                "a deadline cannot be negative",
+                "Write the seconds after which a lack of progress is told, 0 for never, or leave it out for 600",
+            );
+        }
         for (name, set) in [
             ("trafficRoutingRef", !canary.traffic_routing_ref.is_empty()),
             (

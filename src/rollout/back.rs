@@ -1,5 +1,7 @@
 //! Counting pods, and the ways out of a release that are the same for every ending.
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::EditKind;
 use super::observed::Children;
 use crate::lens::PatchBuilder;
@@ -56,6 +58,32 @@ pub(super) fn updated(view: &View, children: Children<'_>) -> Option<Updated> {
             })
         }
     }
+}
+
+/// When the updated pods that are ready, but have not been for `minReadySeconds` yet, will have been.
+pub(super) fn fresh<'a>(
+    view: &'a View,
+    children: Children<'a>,
+    now: Timestamp,
+) -> impl Iterator<Item = Timestamp> + use<'a> {
+    let pods = match children {
+        Children::Pods(pods) => pods,
+        Children::Unknown => &[],
+    };
+    let seconds = SignedDuration::from_secs(view.min_ready_seconds.into());
+    let updated = updated_pods(view, pods).filter(|pod| pod.ready);
+    let counts = updated.filter_map(move |pod| pod.since?.checked_add(seconds).ok());
+    counts.filter(move |at| *at > now)
+}
+
+/// The pods that run the update revision; all of them where they cannot be told apart, and none while the operator has not seen
+/// the present generation.
+pub(super) fn updated_pods<'a>(view: &'a View, pods: &'a [PodView]) -> impl Iterator<Item = &'a PodView> {
+    let all = believes(view, pods).is_some();
+    let known = view.observed() != Some(false);
+    let revision = view.reported.update_revision.as_deref();
+    pods.iter()
+        .filter(move |pod| known && (all || revision.is_some_and(|revision| pod.runs(revision))))
 }
 
 /// Why the operator's counters are believed instead of pods; `None` when pods are counted one by one.

@@ -296,6 +296,7 @@ fn govern_present(draft: &mut Draft<'_>, observed: &Observed<'_>, rollout: &Roll
                     rollout,
                     present: p,
                     plan: &plan,
+                    replaces: observed.replace_stuck_pods,
                 },
             );
         }

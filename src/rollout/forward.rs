@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-use super::back::{Updated, believes, complete_when_open, updated};
+use super::back::{Updated, believes, complete_when_open, fresh, updated};
 use super::course::follows;
 use super::grant::{Memory, partition};
 use super::labels::label_pods;
@@ -33,6 +33,8 @@ pub(super) fn change(canary: &mut CanaryStatus, state: &str, draft: &Draft<'_>) 
 enum Waits {
     /// Its pods.
     Pods,
+    /// Its pods again: it was done, and has lost some of them since.
+    Again,
     /// A person.
     Approval,
     /// Its seconds.
@@ -68,6 +70,7 @@ pub(super) fn forward(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold,
         release,
         hold,
         memory,
+        now: draft.now,
         back,
     };
     if !begins {
@@ -102,6 +105,7 @@ pub(super) struct Steps<'a> {
     pub(super) release: &'a Release<'a>,
     pub(super) hold: &'a Hold,
     memory: Memory,
+    now: Timestamp,
     back: bool,
 }
 
@@ -129,12 +133,16 @@ impl Steps<'_> {
                     }
                 }
             }
-            if !plan.is_last(step) {
-                enter(canary, plan, step + 1, draft);
-            } else if !self.ready(step) {
+            if !self.ready(step) {
+                if !plan.is_last(step) {
+                    return Some(Waits::Again);
+                }
                 // It became the last one while it waited, since steps or replicas are fewer now.
                 change(canary, step_state::STEP_UPGRADE, draft);
                 return Some(Waits::Pods);
+            }
+            if !plan.is_last(step) {
+                enter(canary, plan, step + 1, draft);
             } else {
                 let p = self.release.present;
                 let whole = self.hold.original.keeps_back() == 0 || complete_when_open(p.view, p.children);
@@ -146,6 +154,12 @@ impl Steps<'_> {
     /// Grants the step, and says what it waits for.
     fn wait(&self, draft: &mut Draft<'_>, mut canary: CanaryStatus, waits: &Waits) {
         let p = self.release.present;
+        draft.held_up = matches!(waits, Waits::Pods | Waits::Again | Waits::Operator);
+        if matches!(waits, Waits::Pods | Waits::Again)
+            && let Some(at) = fresh(p.view, p.children, self.now).min()
+        {
+            draft.wake_at(at);
+        }
         let step = number(&canary, self.release.plan);
         let partition = self.partition(step);
         // Paused, nothing more is granted; what a scale-up would expose is still held back.
@@ -168,7 +182,7 @@ impl Steps<'_> {
         let reason = match waits {
             Waits::Unpausing => reason::PAUSED,
             Waits::Operator => reason::FINALISING,
-            Waits::Pods | Waits::Approval | Waits::Time => reason::IN_ROLLING,
+            Waits::Pods | Waits::Again | Waits::Approval | Waits::Time => reason::IN_ROLLING,
         };
         progressing(draft, reason);
     }
@@ -214,6 +228,12 @@ impl Steps<'_> {
         else {
             return false;
         };
+        let ready = ready.saturating_sub(
+            fresh(view, self.release.present.children, self.now)
+                .count()
+                .try_into()
+                .unwrap_or(u32::MAX),
+        );
         let exposure = plan.step(step).exposure;
         let enough = pods >= exposure && ready + plan.tolerated(step) >= exposure;
         enough && (exposure == 0 || ready > 0) && (!plan.is_last(step) || (settled && alone))
@@ -267,6 +287,9 @@ impl Steps<'_> {
                 let beyond = beyond.map(|beyond| format!("; {beyond}")).unwrap_or_default();
                 format!("{head}: updating to {exposure} of {replicas} pods{beyond}{counters}")
             }
+            Waits::Again => format!(
+                "{head}: pods of the step are not ready any more; goes on once {exposure} of {replicas} pods are updated and ready"
+            ),
             Waits::Approval => format!(
                 "{head}: {}; waiting for approval: kubectl kruise rollout approve rollout/{name} -n {namespace}",
                 done()

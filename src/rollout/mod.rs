@@ -10,6 +10,7 @@
 
 mod back;
 mod course;
+mod deadline;
 mod decide;
 mod forward;
 mod grant;
@@ -19,6 +20,7 @@ mod release;
 mod rest;
 pub mod states;
 mod status;
+mod stuck;
 
 pub use decide::decide;
 pub use observed::{Children, Observed, Proof, Stray, Target, Workload};
@@ -78,6 +80,16 @@ pub enum Action {
     LabelPods(Vec<PodPatch>),
     /// Drop our entry in the workload's managed fields, so that later applies of its owner need no force.
     Disown(Workload),
+    /// Delete a pod that stands in the way, if it is still the very pod in the very state that was seen: never one that has become
+    /// ready meanwhile.
+    Replace {
+        /// Name of the pod in the Rollout's namespace.
+        pod: String,
+        /// Its UID.
+        uid: String,
+        /// Its resource version.
+        resource_version: String,
+    },
     /// Remove the finalizer that another controller left on the Rollout.
     DropFinalizer,
     /// Tell people, as an event on the Rollout.

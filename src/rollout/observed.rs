@@ -108,6 +108,8 @@ pub struct Observed<'a> {
     pub rival: Option<&'a str>,
     /// Namespace of the controller, where Rollouts are refused.
     pub own_namespace: &'a str,
+    /// Pods in the way are replaced, as against named with the command that does it.
+    pub replace_stuck_pods: bool,
     /// The time.
     pub now: Timestamp,
 }

@@ -4,11 +4,13 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::back::{complete, complete_when_last_seen, complete_when_open, updated};
+use super::deadline::{kept, overdue};
 use super::decide::Present;
 use super::forward::{enter, forward};
 use super::observed::Children;
-use super::rest::{end_conditions, operator_speaks};
+use super::rest::{end_conditions, operator_silent};
 use super::status::{Draft, progressing, settled, why};
+use super::stuck::in_the_way;
 use super::{Action, EditKind};
 use crate::api::v1beta1::condition::{self, reason};
 use crate::api::v1beta1::{CanaryStatus, Rollout, finalising_step, phase, step_state};
@@ -21,6 +23,8 @@ pub(super) struct Release<'a> {
     pub(super) rollout: &'a Rollout,
     pub(super) present: &'a Present<'a>,
     pub(super) plan: &'a Plan,
+    /// Pods in the way are replaced.
+    pub(super) replaces: bool,
 }
 
 /// Where the template of a held workload leads.
@@ -38,20 +42,24 @@ enum Direction {
 pub(super) fn advance(draft: &mut Draft<'_>, release: &Release<'_>) {
     let p = release.present;
     let Some(hold) = p.view.hold() else { return };
-    let rewritten = p.view.rewritten.filter(|until| *until > draft.now);
-    if rewritten.is_none() {
-        operator_speaks(draft, p);
-    }
     match direction(draft, p.view) {
         Direction::Forward => forward(draft, release, hold, false),
         Direction::Back => back(draft, release, hold),
         Direction::Unknown => wait_for_the_operator(draft, p),
     }
+    let rewritten = p.view.rewritten.filter(|until| *until > draft.now);
     if let Some(until) = rewritten
         && draft.status.phase == phase::PROGRESSING
     {
-        wait_for_other_webhooks(draft, release, until);
+        return wait_for_other_webhooks(draft, release, until);
     }
+    if kept(draft, p.children) {
+        return;
+    }
+    let stall = operator_silent(draft, p)
+        .or_else(|| in_the_way(draft, release))
+        .or_else(|| overdue(draft, release));
+    draft.stall(stall);
 }
 
 /// Every write brings another template, so none of them can be released by steps.
@@ -80,6 +88,7 @@ fn wait_for_the_operator(draft: &mut Draft<'_>, p: &Present<'_>) {
         step_state::COMPLETED.clone_into(&mut canary.current_step_state);
     }
     draft.say(phase::PROGRESSING, message);
+    draft.held_up = true;
 }
 
 /// A template that is the stable one to the last member leads back. One that differs in nothing that we would count, or that the
@@ -87,10 +96,15 @@ fn wait_for_the_operator(draft: &mut Draft<'_>, p: &Present<'_>) {
 fn direction(draft: &Draft<'_>, view: &View) -> Direction {
     let known = stable_revision(draft, view);
     let reported = &view.reported;
-    let says = match (view.observed(), &reported.update_revision) {
-        (Some(true), Some(revision)) if !known.is_empty() => Some(revision == known),
-        _ => None,
+    let revision = match view.observed() {
+        Some(true) => reported.update_revision.as_deref(),
+        // Our own writes make a new generation too: what it said of this template holds until it has seen them.
+        Some(false) => last_said(draft, view),
+        None => None,
     };
+    let says = revision
+        .filter(|_| !known.is_empty())
+        .map(|revision| revision == known);
     match (view.stable().map(|stable| stable.likeness(&view.template)), says) {
         (Some(Likeness::Exact), _) | (_, Some(true)) => Direction::Back,
         (Some(Likeness::Equivalent), None) if view.observed() == Some(false) => Direction::Unknown,
@@ -102,14 +116,22 @@ fn direction(draft: &Draft<'_>, view: &View) -> Direction {
     }
 }
 
+/// The operator's revision of the template that is being released, if it has named one.
+fn last_said<'a>(draft: &Draft<'a>, view: &View) -> Option<&'a str> {
+    underway(draft)
+        .filter(|canary| canary.template_id == view.template.to_string())
+        .map(|canary| canary.canary_revision.as_str())
+        .filter(|revision| !revision.is_empty())
+}
+
 /// Whether the template is the stable one to the last member.
-fn is_stable(view: &View) -> bool {
+pub(super) fn is_stable(view: &View) -> bool {
     view.stable() == Some(&view.template)
 }
 
 /// The operator's revision of the stable template, as far as the status knows; else empty. A status that speaks of another stable
 /// template was written before a release ended, or before somebody else governed the workload.
-fn stable_revision<'a>(draft: &Draft<'a>, view: &View) -> &'a str {
+pub(super) fn stable_revision<'a>(draft: &Draft<'a>, view: &View) -> &'a str {
     let Some(canary) = &draft.before().canary_status else {
         return "";
     };
@@ -182,6 +204,7 @@ fn back(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
     // The operator sees no new revision in the very template that is being released: then this is no way back, but a release
     // with nothing to do.
     let moot = was.is_some_and(|canary| canary.template_id == template && !canary.rolled_back);
+    let now = draft.now;
     let canary = draft.status.canary_status.get_or_insert_with(Default::default);
     if canary.template_id != template {
         // What was counted were pods of another template.
@@ -190,6 +213,9 @@ fn back(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
     canary.template_id = template;
     canary.rolled_back = !moot;
     let opened = canary.finalising_step == finalising_step::RESUME_WORKLOAD;
+    if !opened {
+        canary.last_update_time = Some(MicroTime(now));
+    }
     let written = std::mem::replace(&mut canary.next_step_index, -1);
     finalising_step::RESUME_WORKLOAD.clone_into(&mut canary.finalising_step);
     step_state::STEP_UPGRADE.clone_into(&mut canary.current_step_state);
@@ -210,6 +236,7 @@ fn back(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
         phase::PROGRESSING,
         "rolling back: pods return to the stable template, without steps",
     );
+    draft.held_up = true;
     draft.drop_condition(condition::SUCCEEDED);
     progressing(draft, reason::CANCELLING);
 }

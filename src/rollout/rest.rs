@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use super::decide::Present;
 use super::observed::{Observed, Proof, Workload};
 use super::release::{no_jump, record_id};
-use super::status::{Draft, guarded_message, holds, label_command, settled, why};
+use super::status::{Draft, Stall, guarded_message, holds, label_command, settled, why};
 use super::{Action, EditKind};
 use crate::api::v1beta1::condition::{self, reason};
 use crate::api::v1beta1::{RolloutStatus, phase, step_state};
@@ -166,7 +166,8 @@ fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
     {
         draft.say(phase::HEALTHY, rest_message(p, now));
     }
-    operator_speaks(draft, p);
+    let stall = operator_silent(draft, p);
+    draft.stall(stall);
     let now = draft.now;
     let canary = draft.status.canary_status.get_or_insert_with(Default::default);
     let written = std::mem::replace(&mut canary.next_step_index, -1);
@@ -244,29 +245,29 @@ pub(super) fn end_conditions(draft: &mut Draft<'_>) {
 }
 
 /// An operator that does not say what it has seen would make a release wait in silence: say so.
-pub(super) fn operator_speaks(draft: &mut Draft<'_>, p: &Present<'_>) {
+pub(super) fn operator_silent(draft: &mut Draft<'_>, p: &Present<'_>) -> Option<Stall> {
     const GRACE: jiff::SignedDuration = jiff::SignedDuration::from_secs(3);
     let reported = &p.view.reported;
     if reported.observed_generation.is_some() {
-        return draft.drop_condition(condition::STALLED);
+        return None;
     }
     let silent = reported.replicas.is_none() && reported.ready_replicas.is_none();
     match p.view.created.and_then(|created| created.checked_add(GRACE).ok()) {
         Some(until) if silent && until > draft.now => {
             draft.wake_at(until);
-            draft.drop_condition(condition::STALLED);
+            None
         }
-        _ if silent => {
-            let message = format!("the operator of {} reports no status: is it running?", p.workload);
-            draft.stalled(why::SILENT, &message);
-        }
-        _ => {
-            let message = format!(
+        _ if silent => Some(Stall {
+            reason: why::SILENT,
+            message: format!("the operator of {} reports no status: is it running?", p.workload),
+        }),
+        _ => Some(Stall {
+            reason: why::NO_OBSERVED_GENERATION,
+            message: format!(
                 "the operator of {} reports no status.observedGeneration, so nobody can tell which template its status \
                  speaks of: a release would stay at its first step. Its operator must report it",
                 p.workload
-            );
-            draft.stalled(why::NO_OBSERVED_GENERATION, &message);
-        }
+            ),
+        }),
     }
 }

@@ -10,6 +10,13 @@ use crate::api::v1beta1::{CanaryStatus, Rollout, RolloutStatus, phase, step_stat
 use crate::lens::PatchBuilder;
 use crate::names;
 
+/// Something is wrong that does not mend itself: the words of the condition Stalled.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Stall {
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+}
+
 /// The decision in the making.
 pub(super) struct Draft<'a> {
     before: &'a RolloutStatus,
@@ -17,6 +24,8 @@ pub(super) struct Draft<'a> {
     pub(super) status: RolloutStatus,
     /// The time.
     pub(super) now: Timestamp,
+    /// The release waits for pods or for the operator, and not for a person or a pause.
+    pub(super) held_up: bool,
     actions: Vec<Action>,
     told: Vec<Announcement>,
     wake: Wake,
@@ -33,6 +42,7 @@ impl<'a> Draft<'a> {
             before,
             status,
             now,
+            held_up: false,
             actions: Vec::new(),
             told: Vec::new(),
             wake: Wake::OnChange,
@@ -67,6 +77,21 @@ impl<'a> Draft<'a> {
 
     pub(super) fn stalled(&mut self, reason: &str, message: &str) {
         self.condition(condition::STALLED, true, reason, message);
+    }
+
+    /// Says what is wrong that does not mend itself, or that nothing is. Once in a decision: taken away and set again, the
+    /// condition would look as if it had changed.
+    pub(super) fn stall(&mut self, stall: Option<Stall>) {
+        match stall {
+            Some(Stall { reason, message }) => self.stalled(reason, &message),
+            None => self.drop_condition(condition::STALLED),
+        }
+    }
+
+    /// Whether a workload is going to be written.
+    pub(super) fn edits(&self) -> bool {
+        let edit = |action: &Action| matches!(action, Action::Edit { .. });
+        self.actions.iter().any(edit)
     }
 
     pub(super) fn act(&mut self, action: Action) {
@@ -300,6 +325,8 @@ pub(super) mod why {
     pub(crate) const REFUSED: &str = "WriteRefused";
     pub(crate) const PLAN: &str = "InvalidPlan";
     pub(crate) const REWRITTEN: &str = "TemplateRewritten";
+    pub(crate) const DEADLINE: &str = "ProgressDeadlineExceeded";
+    pub(crate) const IN_THE_WAY: &str = "PodInTheWay";
 }
 
 pub(super) fn progressing(draft: &mut Draft<'_>, reason: &str) {

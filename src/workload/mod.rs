@@ -10,6 +10,7 @@ pub mod pod;
 pub mod release_id;
 mod statefulset;
 pub mod template;
+pub mod trouble;
 
 use serde_json::Value;
 
@@ -19,6 +20,7 @@ pub use ordinals::Ordinals;
 pub use pod::PodView;
 pub use statefulset::StatefulSetLike;
 pub use template::{Likeness, TemplateId};
+pub use trouble::Trouble;
 
 /// Group and kind of a workload; its version is the server's matter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -90,6 +92,11 @@ pub struct View {
     pub partition: Option<i64>,
     /// Update type where it is not the rolling one, so that the partition has no effect.
     pub other_strategy: Option<String>,
+    /// Pods are made and replaced one after the other, each once all others are ready: `spec.podManagementPolicy` is not
+    /// `Parallel`.
+    pub in_order: bool,
+    /// `spec.minReadySeconds`: how long a pod has to be ready before it counts.
+    pub min_ready_seconds: u32,
     /// Identity of `spec.template`.
     pub template: TemplateId,
     /// How people name the release; see [`release_id::given`].

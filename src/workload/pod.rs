@@ -1,9 +1,11 @@
 //! What is kept of a pod, and how pods of a workload are counted.
 
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::marks::read_count;
+use super::trouble::{self, Trouble};
 use crate::names;
 
 /// One pod, reduced to what decisions and reports need.
@@ -35,6 +37,19 @@ pub struct PodView {
     /// Why it is not ready: the first waiting or terminated reason, or the scheduler's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// `metadata.creationTimestamp`.
+    #[serde(skip)]
+    pub created: Option<Timestamp>,
+    /// Since when it is as it is: on its way out, ready, or not ready.
+    #[serde(skip)]
+    pub since: Option<Timestamp>,
+    /// A container of it has ended and begun again. Where nothing probes them, such pods become ready again and again, so that
+    /// `since` says little.
+    #[serde(skip)]
+    pub restarted: bool,
+    /// More about a pod that is not ready or on its way out.
+    #[serde(skip)]
+    pub trouble: Option<Box<Trouble>>,
 }
 
 impl PodView {
@@ -55,19 +70,51 @@ impl PodView {
             .find(|owner| owner["controller"] == Value::Bool(true))
             .and_then(|owner| owner["uid"].as_str())
             .map(str::to_owned);
-        let ready = condition(pod, "Ready").is_some_and(|c| c["status"] == "True");
+        let readiness = condition(pod, "Ready");
+        let ready = readiness.is_some_and(|c| c["status"] == "True");
+        let terminating = metadata.get("deletionTimestamp").is_some_and(|t| !t.is_null());
+        let created = time(&metadata["creationTimestamp"]);
+        let since = if terminating {
+            deletion_asked(metadata)
+        } else {
+            readiness.and_then(|c| time(&c["lastTransitionTime"])).or(created)
+        };
         Self {
-            name: metadata["name"].as_str().unwrap_or_default().to_owned(),
-            uid: metadata["uid"].as_str().unwrap_or_default().to_owned(),
+            name: text(&metadata["name"]).unwrap_or_default(),
+            uid: text(&metadata["uid"]).unwrap_or_default(),
             owner,
             revision: label(names::CONTROLLER_REVISION_HASH).or_else(|| label(names::POD_TEMPLATE_HASH)),
             rollout_id: label(names::ROLLOUT_ID),
             batch_id: label(names::ROLLOUT_BATCH_ID),
             ready,
-            terminating: metadata.get("deletionTimestamp").is_some_and(|t| !t.is_null()),
+            terminating,
             finished: matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded")),
-            reason: if ready { None } else { reason(pod) },
+            reason: if ready { None } else { trouble::reason(pod) },
+            created,
+            since,
+            restarted: trouble::restarted(pod),
+            trouble: (!ready || terminating).then(|| Box::new(Trouble::read(pod))),
         }
+    }
+
+    /// Since when it has been ready, or has not; for one that crashes again and again, since it was made.
+    #[must_use]
+    pub fn steadily_since(&self) -> Option<Timestamp> {
+        if self.restarted && !self.terminating {
+            self.created
+        } else {
+            self.since
+        }
+    }
+
+    /// Whether another state of the pod differs in nothing but its resource version.
+    #[must_use]
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        let mut other = other.clone();
+        if let (Some(own), Some(trouble)) = (&self.trouble, &mut other.trouble) {
+            trouble.resource_version.clone_from(&own.resource_version);
+        }
+        *self == other
     }
 
     /// The number at the end of the name, by which StatefulSet-like operators count their pods.
@@ -102,30 +149,28 @@ pub fn names_revision(label: &str, revision: &str) -> bool {
     !label.is_empty() && !revision.is_empty() && (ends(revision, label) || ends(label, revision))
 }
 
-fn condition<'a>(pod: &'a Value, kind: &str) -> Option<&'a Value> {
+/// The time at which deletion was asked for: the timestamp is when the grace ends.
+fn deletion_asked(metadata: &Value) -> Option<Timestamp> {
+    let ends = time(&metadata["deletionTimestamp"])?;
+    let grace = metadata["deletionGracePeriodSeconds"]
+        .as_i64()
+        .unwrap_or_default();
+    ends.checked_sub(SignedDuration::from_secs(grace)).ok()
+}
+
+fn time(value: &Value) -> Option<Timestamp> {
+    value.as_str()?.parse().ok()
+}
+
+pub(super) fn text(value: &Value) -> Option<String> {
+    value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+pub(super) fn condition<'a>(pod: &'a Value, kind: &str) -> Option<&'a Value> {
     pod["status"]["conditions"]
         .as_array()?
         .iter()
         .find(|c| c["type"] == kind)
-}
-
-fn reason(pod: &Value) -> Option<String> {
-    let text = |value: &Value| value.as_str().filter(|t| !t.is_empty()).map(str::to_owned);
-    let containers = ["initContainerStatuses", "containerStatuses"]
-        .into_iter()
-        .filter_map(|field| pod["status"][field].as_array())
-        .flatten();
-    for container in containers {
-        let state = &container["state"];
-        if let Some(reason) =
-            text(&state["waiting"]["reason"]).or_else(|| text(&state["terminated"]["reason"]))
-        {
-            return Some(reason);
-        }
-    }
-    condition(pod, "PodScheduled")
-        .filter(|c| c["status"] == "False")
-        .and_then(|c| text(&c["reason"]))
 }
 
 #[cfg(test)]
@@ -159,18 +204,19 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_is_the_first_thing_that_keeps_it_from_being_ready() {
-        let waiting = json!({"metadata": {"name": "a"}, "status": {"containerStatuses": [
-            {"state": {"running": {}}}, {"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}});
-        assert_eq!(
-            PodView::read(&waiting).reason.as_deref(),
-            Some("CrashLoopBackOff")
-        );
-        let unschedulable = json!({"metadata": {"name": "a"}, "status": {"conditions": [
-            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}});
-        assert_eq!(
-            PodView::read(&unschedulable).reason.as_deref(),
-            Some("Unschedulable")
-        );
+    fn since_when_it_is_as_it_is() {
+        let mut pod =
+            json!({"metadata": {"name": "a", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}});
+        let second = |view: &PodView| view.steadily_since().unwrap().as_second() - 1_767_225_600;
+        assert_eq!(second(&PodView::read(&pod)), 0);
+        pod["status"]["conditions"] =
+            json!([{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:07Z"}]);
+        assert_eq!(second(&PodView::read(&pod)), 7);
+        assert_eq!(PodView::read(&pod).trouble, None);
+        pod["status"]["containerStatuses"] = json!([{"restartCount": 1}]);
+        assert_eq!(second(&PodView::read(&pod)), 0);
+        pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:01:00Z");
+        pod["metadata"]["deletionGracePeriodSeconds"] = json!(30);
+        assert_eq!(second(&PodView::read(&pod)), 30);
     }
 }

@@ -29,6 +29,8 @@ const GENERATION: Field<i64> = Field::at(&["metadata", "generation"]);
 const RESOURCE_VERSION: Field<String> = Field::at(&["metadata", "resourceVersion"]);
 const CREATION: Field<String> = Field::at(&["metadata", "creationTimestamp"]);
 const DELETION: Field<String> = Field::at(&["metadata", "deletionTimestamp"]);
+const POD_MANAGEMENT: Field<String> = Field::at(&["spec", "podManagementPolicy"]);
+const MIN_READY_SECONDS: Field<u32> = Field::at(&["spec", "minReadySeconds"]);
 const OBSERVED_GENERATION: Field<i64> = Field::at(&["status", "observedGeneration"]);
 const STATUS_REPLICAS: Field<u32> = Field::at(&["status", "replicas"]);
 const READY_REPLICAS: Field<u32> = Field::at(&["status", "readyReplicas"]);
@@ -59,6 +61,8 @@ impl Adapter for StatefulSetLike {
             ordinals: Ordinals::read(object),
             partition,
             other_strategy: strategy,
+            in_order: POD_MANAGEMENT.get(object)?.as_deref() != Some("Parallel"),
+            min_ready_seconds: MIN_READY_SECONDS.get(object)?.unwrap_or_default(),
             template: TemplateId::of(&object["spec"]["template"]),
             release_id: release_id::given(object),
             marks: annotations.map(Marks::read).unwrap_or_default(),

@@ -255,8 +255,11 @@ impl Operator {
                     version: if place >= partition { &update } else { &*current }.clone(),
                 }),
                 Some(pod) if pod.leaves => {}
-                Some(pod) if place >= partition && pod.version != update && updated < script.updates => {
-                    deeds.push(Deed::Delete(name.clone()));
+                Some(pod) if place >= partition && pod.version != update => {
+                    // One at a time.
+                    if deeds.is_empty() && updated < script.updates {
+                        deeds.push(Deed::Delete(name.clone()));
+                    }
                     break;
                 }
                 Some(pod) if !pod.ready => break,

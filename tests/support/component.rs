@@ -106,6 +106,7 @@ pub(crate) struct Invocation<'a> {
     pub(crate) folder: &'a Path,
     pub(crate) ports: Ports,
     pub(crate) api_server_flags: &'a [String],
+    pub(crate) controller_manager_flags: &'a [String],
 }
 
 impl Invocation<'_> {
@@ -190,6 +191,7 @@ impl Invocation<'_> {
             // On a busy machine a late heartbeat must not make pods unready.
             "--node-monitor-grace-period=10m".to_owned(),
         ]);
+        command.args(self.controller_manager_flags);
     }
 
     fn scheduler(&self, command: &mut Command) {

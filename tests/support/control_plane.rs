@@ -33,6 +33,8 @@ pub struct Options {
     pub pods_per_node: u32,
     /// Further flags of kube-apiserver, such as `--feature-gates=MaxUnavailableStatefulSet=true`.
     pub api_server_flags: Vec<String>,
+    /// Further flags of kube-controller-manager.
+    pub controller_manager_flags: Vec<String>,
 }
 
 impl Default for Options {
@@ -41,6 +43,7 @@ impl Default for Options {
             nodes: 1,
             pods_per_node: 10_000,
             api_server_flags: Vec::new(),
+            controller_manager_flags: Vec::new(),
         }
     }
 }
@@ -197,6 +200,7 @@ impl ControlPlane {
             folder: &self.folder,
             ports: self.ports,
             api_server_flags: &self.options.api_server_flags,
+            controller_manager_flags: &self.options.controller_manager_flags,
         };
         let name = component.program();
         let log = self.folder.join(format!("{name}.log"));

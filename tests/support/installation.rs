@@ -35,6 +35,7 @@ pub struct Installation<'a> {
     control_plane: &'a ControlPlane,
     product: &'static Product,
     ports: Ports,
+    flags: Vec<String>,
     /// The controller, while it runs.
     pub controller: Option<Process>,
     /// The example operator of `mystatefulapps.example.io`, while it runs.
@@ -47,6 +48,48 @@ struct Ports {
     admin: u16,
 }
 
+/// A controller beside the one that the [`Installation`] runs, or instead of it. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Replica {
+    /// Its process.
+    pub process: Process,
+    /// Port of its webhook.
+    pub webhook: u16,
+    admin: u16,
+}
+
+impl Replica {
+    /// Whether it is ready, and otherwise what it answers.
+    ///
+    /// # Errors
+    /// It is not ready.
+    pub async fn ready(&self) -> Result<(), String> {
+        ready(self.admin, &self.process).await
+    }
+
+    /// Waits until it is ready.
+    pub async fn wait_ready(&self) {
+        eventually(READY_WITHIN, "the controller is ready", async || {
+            self.ready().await
+        })
+        .await;
+    }
+
+    /// The value of a metric without labels, by its name.
+    ///
+    /// # Errors
+    /// It does not answer, or has no such metric.
+    pub async fn metric(&self, name: &str) -> Result<i64, String> {
+        let text = http_get(self.admin, "/metrics")
+            .await
+            .map_err(|error| error.to_string())?;
+        let value = text
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+        value.ok_or_else(|| format!("no {name} in {text}"))
+    }
+}
+
 impl<'a> Installation<'a> {
     /// Applies what `manifests` prints and the example's definition, starts operator and controller, and waits until the
     /// controller is ready.
@@ -54,7 +97,17 @@ impl<'a> Installation<'a> {
     /// # Errors
     /// Something cannot be built, applied or started.
     pub async fn start(control_plane: &'a ControlPlane) -> Result<Self, Error> {
-        let mut installation = Self::apply(control_plane).await?;
+        Self::start_with(control_plane, &[]).await
+    }
+
+    /// The same with flags that `manifests` and `run` have in common.
+    ///
+    /// # Errors
+    /// Something cannot be built, applied or started.
+    pub async fn start_with(control_plane: &'a ControlPlane, flags: &[&str]) -> Result<Self, Error> {
+        let mut installation = Self::new(control_plane)?;
+        installation.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        installation.apply_manifests().await?;
         installation.start_operator(&[])?;
         installation.start_controller().await?;
         Ok(installation)
@@ -66,12 +119,16 @@ impl<'a> Installation<'a> {
     /// Something cannot be built or applied.
     pub async fn apply(control_plane: &'a ControlPlane) -> Result<Self, Error> {
         let installation = Self::new(control_plane)?;
-        let product = installation.product;
-        let manifests = output(Command::new(&product.controller).arg("manifests"))?;
-        installation.kubectl_apply(&manifests).await?;
-        installation.define(&[]).await?;
-        installation.enable_kind("example.io", "mystatefulapps").await?;
+        installation.apply_manifests().await?;
         Ok(installation)
+    }
+
+    async fn apply_manifests(&self) -> Result<(), Error> {
+        let mut command = Command::new(&self.product.controller);
+        let manifests = output(command.arg("manifests").args(&self.flags))?;
+        self.kubectl_apply(&manifests).await?;
+        self.define(&[]).await?;
+        self.enable_kind("example.io", "mystatefulapps").await
     }
 
     /// Applies nothing and starts nothing.
@@ -87,6 +144,7 @@ impl<'a> Installation<'a> {
             control_plane,
             product: build_binaries()?,
             ports,
+            flags: Vec::new(),
             controller: None,
             operator: None,
         })
@@ -174,8 +232,21 @@ impl<'a> Installation<'a> {
     /// # Errors
     /// It cannot be started.
     pub async fn start_controller(&mut self) -> Result<(), Error> {
-        let command = self.controller_command(self.ports);
-        self.controller = Some(spawned(&command)?);
+        let kubeconfig = self.control_plane.kubeconfig(Identity::Controller);
+        self.start_controller_with(&kubeconfig, &[]).await
+    }
+
+    /// Starts the controller with a kubeconfig and further arguments of its `run`, and waits until it is ready.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub async fn start_controller_with(
+        &mut self,
+        kubeconfig: &Path,
+        arguments: &[&str],
+    ) -> Result<(), Error> {
+        let mut command = self.controller_command(kubeconfig, self.ports);
+        self.controller = Some(spawned(command.args(arguments))?);
         eventually(READY_WITHIN, "the controller is ready", async || {
             self.ready().await
         })
@@ -192,19 +263,56 @@ impl<'a> Installation<'a> {
             webhook: free_port(),
             admin: free_port(),
         };
-        spawned(&self.controller_command(ports))
+        let kubeconfig = self.control_plane.kubeconfig(Identity::Controller);
+        spawned(&self.controller_command(&kubeconfig, ports))
     }
 
-    fn controller_command(&self, ports: Ports) -> Command {
+    /// Starts a controller with further arguments of its `run`, and does not wait until it is ready. The API server calls it at
+    /// the port `called`, or at its own.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn replica(&self, called: Option<u16>, arguments: &[&str]) -> Result<Replica, Error> {
+        let kubeconfig = self.control_plane.kubeconfig(Identity::Controller);
+        self.replica_with(&kubeconfig, called, arguments)
+    }
+
+    /// [`Installation::replica`] with a kubeconfig.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn replica_with(
+        &self,
+        kubeconfig: &Path,
+        called: Option<u16>,
+        arguments: &[&str],
+    ) -> Result<Replica, Error> {
+        let ports = Ports {
+            webhook: free_port(),
+            admin: free_port(),
+        };
+        let mut command = self.controller_command(kubeconfig, ports);
+        if let Some(port) = called {
+            command.env("KRUISE_ROLLOUT_WEBHOOK_URL", format!("https://127.0.0.1:{port}"));
+        }
+        Ok(Replica {
+            process: spawned(command.args(arguments))?,
+            webhook: ports.webhook,
+            admin: ports.admin,
+        })
+    }
+
+    fn controller_command(&self, kubeconfig: &Path, ports: Ports) -> Command {
         let Ports { webhook, admin } = ports;
         let mut command = Command::new(&self.product.controller);
-        command
-            .arg("run")
-            .arg("--kubeconfig")
-            .arg(self.control_plane.kubeconfig(Identity::Controller));
+        command.arg("run").arg("--kubeconfig").arg(kubeconfig);
         command.arg(format!("--webhook-bind=127.0.0.1:{webhook}"));
-        command.arg(format!("--webhook-url=https://127.0.0.1:{webhook}"));
+        command.env(
+            "KRUISE_ROLLOUT_WEBHOOK_URL",
+            format!("https://127.0.0.1:{webhook}"),
+        );
         command.arg(format!("--admin-bind=127.0.0.1:{admin}"));
+        command.args(&self.flags);
         command
     }
 
@@ -234,15 +342,18 @@ impl<'a> Installation<'a> {
     }
 
     async fn ready(&self) -> Result<(), String> {
-        let Some(controller) = &self.controller else {
-            return Err("not started".to_owned());
-        };
-        let answer = http_get(self.ports.admin, "/readyz").await;
-        match answer {
-            Ok(answer) if answer.starts_with("HTTP/1.1 200") => Ok(()),
-            Ok(answer) => Err(answer),
-            Err(error) => Err(format!("{error}; its log: {}", controller.log_tail(5))),
+        match &self.controller {
+            Some(controller) => ready(self.ports.admin, controller).await,
+            None => Err("not started".to_owned()),
         }
+    }
+}
+
+async fn ready(admin: u16, controller: &Process) -> Result<(), String> {
+    match http_get(admin, "/readyz").await {
+        Ok(answer) if answer.starts_with("HTTP/1.1 200") => Ok(()),
+        Ok(answer) => Err(answer),
+        Err(error) => Err(format!("{error}; its log: {}", controller.log_tail(5))),
     }
 }
 

@@ -32,7 +32,7 @@ pub use component::{Component, free_port};
 pub use control_plane::{ControlPlane, Options};
 pub use eventually::eventually;
 pub use identity::Identity;
-pub use installation::{Installation, installed};
+pub use installation::{Installation, Replica, installed};
 pub use namespace::{TestNamespace, shared};
 pub use process::{Process, spawn};
 pub use product::{Product, build_binaries};

@@ -21,11 +21,11 @@ use super::Name;
 use super::x509::{Facts, Malformed};
 use crate::telemetry::chain;
 
-/// Keys of the Secret's data.
-const CA_CERTIFICATE: &str = "ca.crt";
+/// Keys of the Secret's data, and names of the files of a mounted one.
+pub(super) const CA_CERTIFICATE: &str = "ca.crt";
 const CA_KEY: &str = "ca.key";
-const CERTIFICATE: &str = "tls.crt";
-const KEY: &str = "tls.key";
+pub(super) const CERTIFICATE: &str = "tls.crt";
+pub(super) const KEY: &str = "tls.key";
 
 /// Why something is no bundle.
 #[derive(Debug, thiserror::Error)]
@@ -104,20 +104,6 @@ impl Authority {
             certificates,
         })
     }
-
-    /// Checks that one certificate of the bundle signed the leaf. Its time is not checked: that is what a plan looks at.
-    fn signed(&self, leaf: &CertifiedKey, facts: &Facts) -> Result<(), Unusable> {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(self.certificates.iter().cloned());
-        let provider = Arc::new(ring::default_provider());
-        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
-        let name = facts.names.first().ok_or(Unusable::Nameless)?;
-        let seconds = u64::try_from(facts.not_before.as_second()).unwrap_or_default();
-        let when = UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
-        let between = leaf.cert.get(1..).unwrap_or_default();
-        verifier.verify_server_cert(leaf.end_entity_cert()?, between, name, &[], when)?;
-        Ok(())
-    }
 }
 
 impl Leaf {
@@ -126,7 +112,7 @@ impl Leaf {
         let chain = certificates(CERTIFICATE, &chain_pem)?;
         let facts = Facts::read(chain.first().ok_or(Unusable::Missing(CERTIFICATE))?)?;
         let key = pair(chain, KEY, &key_pem)?;
-        authority.signed(&key, &facts)?;
+        is_signed_by(&authority.certificates, &key, &facts)?;
         Ok(Self {
             chain_pem,
             key_pem,
@@ -188,8 +174,27 @@ impl Bundle {
     }
 }
 
+/// Checks that one of the authorities signed the leaf, perhaps by way of its chain. Its time is not checked: that is what a plan
+/// looks at.
+pub(super) fn is_signed_by(
+    authorities: &[CertificateDer<'static>],
+    leaf: &CertifiedKey,
+    facts: &Facts,
+) -> Result<(), Unusable> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(authorities.iter().cloned());
+    let provider = Arc::new(ring::default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
+    let name = facts.names.first().ok_or(Unusable::Nameless)?;
+    let seconds = u64::try_from(facts.not_before.as_second()).unwrap_or_default();
+    let when = UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
+    let between = leaf.cert.get(1..).unwrap_or_default();
+    verifier.verify_server_cert(leaf.end_entity_cert()?, between, name, &[], when)?;
+    Ok(())
+}
+
 /// The certificates in a PEM text; at least one.
-fn certificates(part: &'static str, text: &str) -> Result<Vec<CertificateDer<'static>>, Unusable> {
+pub(super) fn certificates(part: &'static str, text: &str) -> Result<Vec<CertificateDer<'static>>, Unusable> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
     let read = read.map_err(|source| Unusable::Pem { part, source })?;
     if read.is_empty() {
@@ -200,7 +205,7 @@ fn certificates(part: &'static str, text: &str) -> Result<Vec<CertificateDer<'st
 }
 
 /// Certificates with the key of the first.
-fn pair(
+pub(super) fn pair(
     chain: Vec<CertificateDer<'static>>,
     part: &'static str,
     key: &str,

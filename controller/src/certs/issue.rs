@@ -11,7 +11,7 @@ use rustls::pki_types::ServerName;
 
 use super::Name;
 use super::bundle::{Authority, Bundle, Leaf, Unusable};
-use super::plan::{CA_LIFE, CLOCK_SKEW, CertPlan, LEAF_LIFE};
+use super::plan::{CertPlan, Lifetimes};
 
 /// Subject of every authority. Two of the same name in one bundle are told apart by their key identifiers.
 const CA_SUBJECT: &str = "kruise-rollout webhook CA";
@@ -35,27 +35,28 @@ pub(crate) fn carry_out(
     have: Option<&Bundle>,
     want: &[Name],
     now: Timestamp,
+    lives: Lifetimes,
 ) -> Result<Option<Bundle>, Error> {
     match (plan, have) {
         (CertPlan::Keep { .. }, _) => Ok(None),
-        (CertPlan::NewLeaf { names }, Some(have)) => match leaf(&have.authority, names, now) {
+        (CertPlan::NewLeaf { names }, Some(have)) => match leaf(&have.authority, names, now, lives) {
             Ok(leaf) => Ok(Some(Bundle {
                 authority: have.authority.clone(),
                 leaf: Some(leaf),
             })),
             // An authority that was put there by others and cannot sign as ours do is no use.
-            Err(Error::Unusable(_)) => first(want, now).map(Some),
+            Err(Error::Unusable(_)) => first(want, now, lives).map(Some),
             Err(error) => Err(error),
         },
-        (CertPlan::NewCa { keep_old_ca: true }, Some(have)) => next(have, want, now).map(Some),
-        (CertPlan::NewLeaf { .. } | CertPlan::NewCa { .. }, _) => first(want, now).map(Some),
+        (CertPlan::NewCa { keep_old_ca: true }, Some(have)) => next(have, want, now, lives).map(Some),
+        (CertPlan::NewLeaf { .. } | CertPlan::NewCa { .. }, _) => first(want, now, lives).map(Some),
     }
 }
 
 /// An authority and its leaf, out of nothing.
-fn first(want: &[Name], now: Timestamp) -> Result<Bundle, Error> {
-    let authority = authority(None, now)?;
-    let leaf = leaf(&authority, want, now)?;
+fn first(want: &[Name], now: Timestamp, lives: Lifetimes) -> Result<Bundle, Error> {
+    let authority = authority(None, now, lives)?;
+    let leaf = leaf(&authority, want, now, lives)?;
     Ok(Bundle {
         authority,
         leaf: Some(leaf),
@@ -63,15 +64,15 @@ fn first(want: &[Name], now: Timestamp) -> Result<Bundle, Error> {
 }
 
 /// A new authority beside the old. The leaf stays while it is good, for the reason in the documentation of [`super`].
-fn next(have: &Bundle, want: &[Name], now: Timestamp) -> Result<Bundle, Error> {
-    let authority = authority(Some(&have.authority), now)?;
+fn next(have: &Bundle, want: &[Name], now: Timestamp, lives: Lifetimes) -> Result<Bundle, Error> {
+    let authority = authority(Some(&have.authority), now, lives)?;
     let good = have
         .leaf
         .as_ref()
         .filter(|leaf| leaf.facts.is_valid(now) && leaf.is_for(want));
     let leaf = match good {
         Some(good) => Leaf::new(good.chain_pem.clone(), good.key_pem.clone(), &authority)?,
-        None => leaf(&authority, want, now)?,
+        None => leaf(&authority, want, now, lives)?,
     };
     Ok(Bundle {
         authority,
@@ -80,9 +81,9 @@ fn next(have: &Bundle, want: &[Name], now: Timestamp) -> Result<Bundle, Error> {
 }
 
 /// A new authority; the present certificate of the old one follows in its bundle.
-fn authority(old: Option<&Authority>, now: Timestamp) -> Result<Authority, Error> {
+fn authority(old: Option<&Authority>, now: Timestamp, lives: Lifetimes) -> Result<Authority, Error> {
     let key = KeyPair::generate()?;
-    let mut params = params(CA_SUBJECT, now, CA_LIFE);
+    let mut params = params(CA_SUBJECT, now, lives.authority(), lives);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
     let mut bundle = params.self_signed(&key)?.pem();
@@ -106,9 +107,9 @@ fn first_certificate(bundle: &str) -> Option<&str> {
 }
 
 /// A new leaf by an authority.
-fn leaf(authority: &Authority, names: &[Name], now: Timestamp) -> Result<Leaf, Error> {
+fn leaf(authority: &Authority, names: &[Name], now: Timestamp, lives: Lifetimes) -> Result<Leaf, Error> {
     let key = KeyPair::generate()?;
-    let mut leaf = params(LEAF_SUBJECT, now, LEAF_LIFE);
+    let mut leaf = params(LEAF_SUBJECT, now, lives.leaf(), lives);
     leaf.subject_alt_names = names
         .iter()
         .map(alternative_name)
@@ -119,20 +120,20 @@ fn leaf(authority: &Authority, names: &[Name], now: Timestamp) -> Result<Leaf, E
     leaf.use_authority_key_identifier_extension = true;
     // Of an issuer only subject and key count here; both are the same for each of our authorities.
     let issuer = Issuer::new(
-        params(CA_SUBJECT, now, CA_LIFE),
+        params(CA_SUBJECT, now, lives.authority(), lives),
         KeyPair::from_pem(&authority.key_pem)?,
     );
     let chain = leaf.signed_by(&key, &issuer)?.pem();
     Ok(Leaf::new(chain, key.serialize_pem(), authority)?)
 }
 
-fn params(subject: &str, now: Timestamp, life: Duration) -> CertificateParams {
+fn params(subject: &str, now: Timestamp, life: Duration, lives: Lifetimes) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, subject);
-    let now = SystemTime::from(now);
-    params.not_before = (now - CLOCK_SKEW).into();
-    params.not_after = (now + life - CLOCK_SKEW).into();
+    let from = SystemTime::from(now) - lives.skew();
+    params.not_before = from.into();
+    params.not_after = (from + life).into();
     params
 }
 
@@ -150,6 +151,8 @@ mod tests {
     use super::super::wanted_names;
     use super::*;
 
+    const LIVES: Lifetimes = Lifetimes::of_leaf(Lifetimes::LEAF);
+
     fn now() -> Timestamp {
         "2026-11-30T00:00:00Z".parse().unwrap()
     }
@@ -157,7 +160,7 @@ mod tests {
     #[test]
     fn what_is_issued_survives_the_secret() {
         let want = wanted_names("ops", Some("example.com"));
-        let bundle = first(&want, now()).unwrap();
+        let bundle = first(&want, now(), LIVES).unwrap();
         let read = Bundle::read(&bundle.write()).unwrap();
         assert!(read.is_same(&bundle));
         let leaf = read.leaf.unwrap();
@@ -168,7 +171,10 @@ mod tests {
     #[test]
     fn damage_in_the_secret_is_noticed() {
         let want = wanted_names("ops", None);
-        let (one, two) = (first(&want, now()).unwrap(), first(&want, now()).unwrap());
+        let (one, two) = (
+            first(&want, now(), LIVES).unwrap(),
+            first(&want, now(), LIVES).unwrap(),
+        );
         let mix = |part: &str| {
             let mut data = one.write();
             data.insert(part.to_owned(), two.write()[part].clone());
@@ -193,7 +199,7 @@ mod tests {
     #[test]
     fn an_authority_that_signs_otherwise_is_replaced() {
         let key = KeyPair::generate().unwrap();
-        let mut foreign = params("somebody else", now(), CA_LIFE);
+        let mut foreign = params("somebody else", now(), LIVES.authority(), LIVES);
         foreign.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let pem = foreign.self_signed(&key).unwrap().pem();
         let have = Bundle {
@@ -201,9 +207,11 @@ mod tests {
             leaf: None,
         };
         let want = wanted_names("ops", None);
-        let plan = super::super::plan::plan(Some(&have), &want, now());
+        let plan = super::super::plan::plan(Some(&have), &want, now(), LIVES);
         assert!(matches!(plan, CertPlan::NewLeaf { .. }));
-        let issued = carry_out(&plan, Some(&have), &want, now()).unwrap().unwrap();
+        let issued = carry_out(&plan, Some(&have), &want, now(), LIVES)
+            .unwrap()
+            .unwrap();
         assert_ne!(issued.authority.bundle_pem, have.authority.bundle_pem);
         assert!(issued.leaf.is_some());
     }
@@ -211,8 +219,8 @@ mod tests {
     #[test]
     fn the_bundle_has_at_most_two_authorities() {
         let want = wanted_names("ops", None);
-        let one = first(&want, now()).unwrap();
-        let two = next(&one, &want, now()).unwrap();
+        let one = first(&want, now(), LIVES).unwrap();
+        let two = next(&one, &want, now(), LIVES).unwrap();
         let three = next(
             &Bundle {
                 leaf: None,
@@ -220,6 +228,7 @@ mod tests {
             },
             &want,
             now(),
+            LIVES,
         )
         .unwrap();
         assert_eq!(two.authority.certificates.len(), 2);

@@ -1,32 +1,27 @@
 //! The task that keeps Secret, served key and published state in step.
 //!
-//! It looks at the Secret when the watch says that it may have changed, and at the clock every five minutes: a long timer would
-//! sleep through a suspended machine and a corrected clock. What is served and published was always read back from the Secret
+//! It looks at the Secret when the watch says that it may have changed, and at the clock on the wall every few minutes: a long timer
+//! would sleep through a suspended machine and a corrected clock. What is served and published was always read back from the Secret
 //! first, so replicas that write at the same time end up with the same key. A Secret that somebody deletes or damages is written
 //! again from memory, so that no new authority has to spread.
 
 use std::convert::Infallible;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use kube::Client;
-use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::bundle::Bundle;
-use super::plan::{CertPlan, plan};
+use super::plan::{CertPlan, Lifetimes, plan};
+use super::serving::{Offer, Serving};
 use super::store::{Store, Written};
-use super::{CertState, Name, ServedKey, issue, store};
-use crate::gates::Gate;
-use crate::metrics::Metrics;
+use super::{Name, issue, store};
 use crate::telemetry::chain;
 
-/// How often the clock is looked at.
-const TICK: Duration = Duration::from_secs(5 * 60);
 /// Wait after the first failure; doubled with each further one.
 const RETRY_MIN: Duration = Duration::from_millis(500);
 /// Longest wait after a failure.
@@ -49,39 +44,28 @@ enum Error {
 pub(crate) struct Keeper {
     store: Store,
     want: Vec<Name>,
-    served: Arc<ServedKey>,
-    state: watch::Sender<Option<CertState>>,
-    metrics: Arc<Metrics>,
-    ready: Gate,
-    /// What was published last.
+    lives: Lifetimes,
+    serving: Serving,
+    /// What was offered last.
     memory: Option<Bundle>,
 }
 
 impl Keeper {
-    /// A keeper for the Secret in `namespace`, of a certificate for the names in `want`. It opens `ready` once there is a key to
-    /// serve. The receiver is told of each change of what the API server has to trust.
-    pub(crate) fn new(
+    /// A keeper for the Secret in `namespace`, of a certificate for the names in `want`.
+    pub(super) fn new(
         client: Client,
         namespace: &str,
         want: Vec<Name>,
-        served: Arc<ServedKey>,
-        metrics: Arc<Metrics>,
-        ready: Gate,
-    ) -> (Self, watch::Receiver<Option<CertState>>) {
-        let (state, receiver) = watch::channel(None);
-        let store = Store::new(client, namespace);
-        (
-            Self {
-                store,
-                want,
-                served,
-                state,
-                metrics,
-                ready,
-                memory: None,
-            },
-            receiver,
-        )
+        lives: Lifetimes,
+        serving: Serving,
+    ) -> Self {
+        Self {
+            store: Store::new(client, namespace),
+            want,
+            lives,
+            serving,
+            memory: None,
+        }
     }
 
     /// Runs until `stop`.
@@ -92,7 +76,7 @@ impl Keeper {
 
     async fn turn(&mut self) -> Infallible {
         let mut changes = pin!(self.store.changes());
-        let mut tick = interval(TICK);
+        let mut tick = interval(self.lives.tick());
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut due = Timestamp::MIN;
         let mut wait = RETRY_MIN;
@@ -100,7 +84,16 @@ impl Keeper {
         loop {
             tokio::select! {
                 Some(()) = changes.next() => {}
-                _ = tick.tick() => if Timestamp::now() < due { continue },
+                _ = tick.tick() => {
+                    self.serving.advance(Timestamp::now());
+                    if Timestamp::now() < due {
+                        continue;
+                    }
+                }
+                () = self.serving.moved() => {
+                    self.serving.advance(Timestamp::now());
+                    continue;
+                }
                 () = sleep_until(retry.unwrap_or_else(Instant::now)), if retry.is_some() => {}
             }
             match self.settle().await {
@@ -109,8 +102,10 @@ impl Keeper {
                         .saturating_add(recheck_after)
                         .unwrap_or(Timestamp::MAX);
                     (retry, wait) = (None, RETRY_MIN);
+                    self.serving.source_is_good(true);
                 }
                 Err(error) => {
+                    self.serving.source_is_good(false);
                     tracing::warn!(
                         error = %chain(&error),
                         "Cannot keep the certificate; trying again."
@@ -136,9 +131,9 @@ impl Keeper {
             let is_stored = found.is_some();
             let have = found.or_else(|| self.memory.clone());
             let now = Timestamp::now();
-            let decided = plan(have.as_ref(), &self.want, now);
+            let decided = plan(have.as_ref(), &self.want, now, self.lives);
             let next = match (
-                issue::carry_out(&decided, have.as_ref(), &self.want, now)?,
+                issue::carry_out(&decided, have.as_ref(), &self.want, now, self.lives)?,
                 have,
                 &decided,
             ) {
@@ -159,21 +154,18 @@ impl Keeper {
         Err(Error::Raced)
     }
 
-    /// Serves the leaf and tells what is to be trusted.
+    /// Offers the leaf, and tells what is to be trusted.
     fn publish(&mut self, bundle: Bundle) {
         let Some(leaf) = &bundle.leaf else { return };
         if self.memory.as_ref().is_some_and(|memory| memory.is_same(&bundle)) {
             return;
         }
-        self.served.set(leaf.key.clone());
-        self.metrics.certificate_expires(leaf.facts.not_after);
-        let state = CertState {
-            ca_bundle_pem: bundle.authority.bundle_pem.clone(),
-            expires: leaf.facts.not_after,
+        let offer = Offer {
+            key: leaf.key.clone(),
+            facts: leaf.facts.clone(),
+            ca_bundle_pem: Some(bundle.authority.bundle_pem.clone()),
         };
-        tracing::info!(expires = %state.expires, "Serving a new certificate.");
-        self.state.send_replace(Some(state));
-        self.ready.open();
+        self.serving.offer(offer, Timestamp::now());
         self.memory = Some(bundle);
     }
 }

@@ -15,6 +15,12 @@ impl ServedKey {
     pub(crate) fn set(&self, key: Arc<CertifiedKey>) {
         self.0.store(Some(key));
     }
+
+    /// The key that is served now.
+    #[cfg(test)]
+    pub(super) fn present(&self) -> Option<Arc<CertifiedKey>> {
+        self.0.load_full()
+    }
 }
 
 impl ResolvesServerCert for ServedKey {

@@ -50,6 +50,13 @@ impl Leadership {
         *self.0.borrow()
     }
 
+    /// Waits until this replica begins to write or ceases to.
+    pub(crate) async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Waits until this replica writes.
     pub(crate) async fn gained(&mut self) {
         if self.0.wait_for(|leads| *leads).await.is_err() && !self.holds() {

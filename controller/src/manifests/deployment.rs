@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::APP;
 use crate::admin::{HEALTHZ, METRICS, READYZ};
+use crate::args::Manifests;
 use crate::shutdown::{ENDPOINT_PAUSE, GRACE};
 
 /// Port of the webhook in the pod, as `--webhook-bind` has it by default.
@@ -15,11 +16,11 @@ const ADMIN_PORT: u16 = 8080;
 const USER: u32 = 65_532;
 
 /// Service, PodDisruptionBudget, Deployment.
-pub(super) fn objects(namespace: &str, image: &str) -> impl Iterator<Item = Value> {
+pub(super) fn objects(args: &Manifests) -> impl Iterator<Item = Value> + use<> {
     [
-        service(namespace),
-        disruption_budget(namespace),
-        deployment(namespace, image),
+        service(&args.namespace),
+        disruption_budget(&args.namespace),
+        deployment(args),
     ]
     .into_iter()
 }
@@ -59,11 +60,11 @@ fn disruption_budget(namespace: &str) -> Value {
     })
 }
 
-fn deployment(namespace: &str, image: &str) -> Value {
+fn deployment(args: &Manifests) -> Value {
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": metadata(names::CONTROLLER, namespace),
+        "metadata": metadata(names::CONTROLLER, &args.namespace),
         "spec": {
             "replicas": 2,
             "selector": { "matchLabels": selector() },
@@ -78,13 +79,13 @@ fn deployment(namespace: &str, image: &str) -> Value {
                         "prometheus.io/path": METRICS,
                     },
                 },
-                "spec": pod(namespace, image),
+                "spec": pod(args),
             },
         },
     })
 }
 
-fn pod(namespace: &str, image: &str) -> Value {
+fn pod(args: &Manifests) -> Value {
     // The two phases of the shutdown, and some air.
     let grace = ENDPOINT_PAUSE.as_secs() + GRACE.as_secs() + 10;
     json!({
@@ -107,16 +108,20 @@ fn pod(namespace: &str, image: &str) -> Value {
                 }],
             },
         },
-        "containers": [container(namespace, image)],
+        "containers": [container(args)],
     })
 }
 
-fn container(namespace: &str, image: &str) -> Value {
+fn container(args: &Manifests) -> Value {
+    let mut flags = vec!["run".to_owned(), format!("--namespace={}", args.namespace)];
+    if !args.pods.replace_stuck_pods {
+        flags.push("--replace-stuck-pods=false".to_owned());
+    }
     let probe = |path: &str| json!({ "httpGet": { "path": path, "port": "admin" }, "periodSeconds": 5, "timeoutSeconds": 2 });
     json!({
         "name": "controller",
-        "image": image,
-        "args": ["run", format!("--namespace={namespace}")],
+        "image": args.image,
+        "args": flags,
         "ports": [
             { "name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP" },
             { "name": "admin", "containerPort": ADMIN_PORT, "protocol": "TCP" },

@@ -8,16 +8,18 @@ use kruise_rollout::names;
 use serde_json::{Value, json};
 
 use super::{APP, Document, Error, yaml};
+use crate::args::Manifests;
 
 /// API group of roles.
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// ServiceAccount, roles and bindings.
-pub(super) fn documents(namespace: &str) -> Result<Vec<Document>, Error> {
+pub(super) fn documents(args: &Manifests) -> Result<Vec<Document>, Error> {
+    let namespace = args.namespace.as_str();
     Ok(vec![
         service_account(namespace).into(),
         gathering_role().into(),
-        base_role().into(),
+        base_role(args.pods.replace_stuck_pods).into(),
         Document {
             comment: Some(custom_kind_hint()?),
             object: native_stateful_sets(),
@@ -56,14 +58,18 @@ fn gathering_role() -> Value {
     })
 }
 
-/// What the controller needs whatever kinds it governs.
-fn base_role() -> Value {
+/// What the controller needs whatever kinds it governs. It deletes pods only where it is to replace stuck ones.
+fn base_role(replace_stuck_pods: bool) -> Value {
+    let mut pods = vec!["get", "list", "watch", "patch"];
+    if replace_stuck_pods {
+        pods.push("delete");
+    }
     let webhooks = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
     let rules = json!([
         { "apiGroups": [names::GROUP], "resources": ["rollouts"], "verbs": ["get", "list", "watch", "patch"] },
         { "apiGroups": [names::GROUP], "resources": ["rollouts/status"], "verbs": ["get", "patch", "update"] },
         { "apiGroups": [names::GROUP], "resources": ["rollouts/finalizers"], "verbs": ["update"] },
-        { "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch", "delete"] },
+        { "apiGroups": [""], "resources": ["pods"], "verbs": pods },
         { "apiGroups": ["apps"], "resources": ["replicasets", "statefulsets"], "verbs": ["get"] },
         { "apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"] },
         {

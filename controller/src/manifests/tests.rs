@@ -118,6 +118,35 @@ fn flags_reach_every_place() {
 }
 
 #[test]
+fn pods_are_deleted_only_where_stuck_ones_are_replaced() {
+    for (flags, deletes) in [(&[][..], true), (&["--replace-stuck-pods=false"][..], false)] {
+        let (_, documents) = read(flags);
+        let mut rules = documents
+            .iter()
+            .filter_map(|role| role["rules"].as_array())
+            .flatten();
+        let granted = rules.any(|rule| {
+            let has = |field: &str, word: &str| {
+                rule[field]
+                    .as_array()
+                    .is_some_and(|words| words.contains(&json!(word)))
+            };
+            has("resources", "pods") && has("verbs", "delete")
+        });
+        assert_eq!(granted, deletes);
+        let args = &documents.last().unwrap()["spec"]["template"]["spec"]["containers"][0]["args"];
+        let args = args.as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
+        let Command::Run(run) = Args::try_parse_from(["x"].into_iter().chain(args))
+            .unwrap()
+            .command
+        else {
+            panic!()
+        };
+        assert_eq!(run.pods.replace_stuck_pods, deletes);
+    }
+}
+
+#[test]
 fn crds_alone() {
     let (_, documents) = read(&["crds"]);
     assert_eq!(documents.len(), 1);

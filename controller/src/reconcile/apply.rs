@@ -1,11 +1,12 @@
 //! Patches of workloads and of the Rollout's metadata.
 
 use json_patch::{Patch as JsonPatch, PatchOperation, RemoveOperation, TestOperation, jsonptr::PointerBuf};
+use k8s_openapi::api::core::v1::Pod;
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::names;
 use kruise_rollout::rollout::{EditKind, Workload};
 use kruise_rollout::workload::TemplateId;
-use kube::api::{DynamicObject, Patch};
+use kube::api::{DeleteParams, DynamicObject, Patch, Preconditions};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
@@ -98,6 +99,31 @@ pub(super) async fn disown(context: &Context, key: &Key, workload: &Workload) ->
     let object: DynamicObject = api.patch(&workload.name, &patch_params(), &patch).await?;
     context.metrics.acted("disown");
     put_answer(context, &place, object);
+    Ok(())
+}
+
+/// Deletes a pod, if it is still this very one in this very state; what has been asked to leave is not asked again.
+pub(super) async fn replace(
+    context: &Context,
+    key: &Key,
+    pod: &str,
+    uid: &str,
+    resource_version: &str,
+) -> Result<(), Error> {
+    let api: Api<Pod> = Api::namespaced(context.client.clone(), &key.namespace);
+    let params = DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: Some(resource_version.to_owned()),
+        }),
+        ..DeleteParams::default()
+    };
+    let _ = api.delete(pod, &params).await?;
+    tracing::info!(rollout = %key, pod, "Replaces a stuck pod.");
+    context.metrics.acted("replace");
+    context
+        .world
+        .with_pods(|pods| pods.leaves(&key.namespace, pod, uid));
     Ok(())
 }
 

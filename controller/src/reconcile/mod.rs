@@ -215,6 +215,7 @@ fn observe<'a>(context: &'a Context, key: &'a Key, snapshot: &'a Snapshot, now: 
             .collect(),
         rival: snapshot.rival.as_deref(),
         own_namespace: &context.namespace,
+        replace_stuck_pods: context.replace_stuck_pods,
         now,
     }
 }
@@ -246,6 +247,11 @@ async fn apply(
                 }
             }
             Action::Disown(workload) => apply::disown(context, key, workload).await?,
+            Action::Replace {
+                pod,
+                uid,
+                resource_version,
+            } => apply::replace(context, key, pod, uid, resource_version).await?,
             Action::DropFinalizer => apply::drop_finalizer(context, key, snapshot).await?,
             Action::Announce(announcement) => {
                 let about = snapshot.rollout.as_ref().map(|rollout| rollout.object_ref(&()));

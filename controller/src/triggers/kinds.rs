@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::watch_config;
 use crate::backoff::WatchBackoff;
 use crate::context::Context;
+use crate::registration::Governed;
 use crate::telemetry::chain;
 use crate::world::{Place, Watch};
 
@@ -34,7 +35,7 @@ const LOOK_UP_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) async fn follow(
     context: Arc<Context>,
     at_first: Vec<GroupKind>,
-    watched: watch::Sender<Vec<ApiResource>>,
+    watched: watch::Sender<Governed>,
     stop: CancellationToken,
 ) -> Result<(), Infallible> {
     let mut running: BTreeMap<GroupKind, CancellationToken> = BTreeMap::new();
@@ -72,11 +73,14 @@ pub(crate) async fn follow(
         }
         while tasks.try_join_next().is_some() {}
         context.metrics.watches(running.len());
-        let resources: Vec<_> = running
-            .keys()
-            .filter_map(|kind| context.world.resource(kind))
-            .collect();
-        watched.send_if_modified(|now| (*now != resources).then(|| *now = resources).is_some());
+        let governed = Governed {
+            resources: running
+                .keys()
+                .filter_map(|kind| context.world.resource(kind))
+                .collect(),
+            complete: running.keys().all(|kind| context.world.is_looked_up(kind)),
+        };
+        watched.send_if_modified(|now| (*now != governed).then(|| *now = governed).is_some());
         if stop
             .run_until_cancelled(context.kinds_changed.notified())
             .await
@@ -106,7 +110,10 @@ async fn follow_kind(context: Arc<Context>, kind: GroupKind, stop: CancellationT
                 watch_kind(&context, &kind, &resource, &stop).await;
                 continue;
             }
-            Ok(None) => context.look_at(context.world.set_watch(&kind, Watch::NoKind, None)),
+            Ok(None) => {
+                context.look_at(context.world.set_watch(&kind, Watch::NoKind, None));
+                context.kinds_changed.notify_one();
+            }
             Err(error) => {
                 // Nothing is known of the kind now; what was known stays.
                 tracing::warn!(%kind, error = %chain(&error), "A kind cannot be looked up.");
@@ -122,10 +129,13 @@ async fn follow_kind(context: Arc<Context>, kind: GroupKind, stop: CancellationT
     }
 }
 
-/// The resource of a kind, in the version that the server recommends.
+/// The resource of a kind, in its most stable version. The group may prefer another one, which need not have this kind.
 async fn find(context: &Context, kind: &GroupKind) -> kube::Result<Option<ApiResource>> {
     match discovery::group(&context.client, &kind.group).await {
-        Ok(group) => Ok(group.recommended_kind(&kind.kind).map(|(resource, _)| resource)),
+        Ok(group) => {
+            let mut resources = group.resources_by_stability().into_iter();
+            Ok(resources.find_map(|(resource, _)| (resource.kind == kind.kind).then_some(resource)))
+        }
         Err(kube::Error::Discovery(_)) => Ok(None),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(error),

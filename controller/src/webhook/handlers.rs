@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use axum::extract::State;
@@ -16,6 +16,7 @@ use kruise_rollout::rollout::Workload;
 use kruise_rollout::workload::{GroupKind, adapter_for};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::context::Context;
 use crate::world::Place;
@@ -26,6 +27,8 @@ pub(crate) const MUTATE: &str = "/mutate";
 pub(crate) const VALIDATE: &str = "/validate";
 /// Path of the validating webhook of workloads.
 pub(crate) const CONFIRM: &str = "/confirm";
+/// How long a review waits for the Rollouts of a process that has just started; less than the API server waits.
+const KNOWN_WITHIN: Duration = Duration::from_secs(3);
 
 /// An AdmissionReview, as far as it is read.
 #[derive(Deserialize)]
@@ -75,15 +78,15 @@ pub(crate) fn router(context: Arc<Context>) -> Router {
 }
 
 async fn mutate(State(context): State<Arc<Context>>, body: Bytes) -> Response {
-    answer(&context, &body, judge)
+    answer(&context, &body, judge).await
 }
 
 async fn validate(State(context): State<Arc<Context>>, body: Bytes) -> Response {
-    answer(&context, &body, examine)
+    answer(&context, &body, examine).await
 }
 
 async fn confirm(State(context): State<Arc<Context>>, body: Bytes) -> Response {
-    answer(&context, &body, check)
+    answer(&context, &body, check).await
 }
 
 /// What is answered beside the UID, and its name in metrics.
@@ -92,7 +95,14 @@ struct Answer {
     result: &'static str,
 }
 
-fn answer(context: &Context, body: &[u8], verdict: fn(&Context, &Request) -> Answer) -> Response {
+impl Answer {
+    /// Whether it follows from the objects alone, whatever Rollouts there are.
+    fn stands_alone(&self) -> bool {
+        matches!(self.result, "held" | "clamped")
+    }
+}
+
+async fn answer(context: &Context, body: &[u8], verdict: fn(&Context, &Request) -> Answer) -> Response {
     let began = Instant::now();
     let review: Review = match serde_json::from_slice(body) {
         Ok(review) => review,
@@ -105,7 +115,20 @@ fn answer(context: &Context, body: &[u8], verdict: fn(&Context, &Request) -> Ans
                 .into_response();
         }
     };
-    let Answer { mut response, result } = verdict(context, &review.request);
+    let mut answer = verdict(context, &review.request);
+    // "Nobody's" would be wrong as long as somebody may have claimed it.
+    if !answer.stands_alone() && !context.world.knows_rollouts() {
+        if timeout(KNOWN_WITHIN, context.world.until_rollouts_known())
+            .await
+            .is_err()
+        {
+            context.metrics.admitted("unready", began.elapsed());
+            let text = "kruise-rollout has just started and does not know the Rollouts yet; try again\n";
+            return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
+        }
+        answer = verdict(context, &review.request);
+    }
+    let Answer { mut response, result } = answer;
     response["uid"] = json!(review.request.uid);
     context.metrics.admitted(result, began.elapsed());
     Json(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}))

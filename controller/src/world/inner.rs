@@ -34,7 +34,6 @@ impl Default for Kind {
 /// The stores and the indexes between them.
 #[derive(Default)]
 pub(super) struct Inner {
-    pub(super) rollouts_known: bool,
     pub(super) rollouts: HashMap<Key, Arc<Rollout>>,
     pub(super) claims: HashMap<Place, BTreeSet<String>>,
     pub(super) kinds: HashMap<GroupKind, Kind>,

@@ -40,8 +40,12 @@ impl Pods {
         let store = self.namespaces.entry(namespace.to_owned()).or_default();
         let mut concerned = Vec::new();
         if let Some(owner) = store.owners.get(&pod.name).cloned() {
-            let unchanged = store.owned.get(&owner).and_then(|pods| pods.get(&pod.name)) == Some(&pod);
-            if unchanged {
+            let known = store
+                .owned
+                .get_mut(&owner)
+                .and_then(|pods| pods.get_mut(&pod.name));
+            if let Some(known) = known.filter(|known| known.says_the_same(&pod)) {
+                *known = pod;
                 return concerned;
             }
             if pod.owner.as_deref() != Some(&owner) {
@@ -58,6 +62,21 @@ impl Pods {
             concerned.push(owner);
         }
         concerned
+    }
+
+    /// This very pod has been asked to leave; the watch will say more.
+    pub(crate) fn leaves(&mut self, namespace: &str, pod: &str, uid: &str) {
+        let Some(store) = self.namespaces.get_mut(namespace) else {
+            return;
+        };
+        let owner = store.owners.get(pod);
+        let pods = owner.and_then(|owner| store.owned.get_mut(owner));
+        if let Some(known) = pods
+            .and_then(|pods| pods.get_mut(pod))
+            .filter(|known| known.uid == uid)
+        {
+            known.terminating = true;
+        }
     }
 
     /// A write of ours was answered with a pod: its labels are known before a watch tells of them.

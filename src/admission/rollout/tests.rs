@@ -156,6 +156,21 @@ fn failure_thresholds(#[case] threshold: Value, #[case] problem: Option<&str>) {
 }
 
 #[rstest]
+#[case(json!(null), false)]
+#[case(json!(0), false)]
+#[case(json!(600), false)]
+#[case(json!(-1), true)]
+fn progress_deadlines(#[case] seconds: Value, #[case] refused: bool) {
+    let canary = json!({"steps": [{"replicas": "100%"}], "progressDeadlineSeconds": seconds});
+    let expected = "spec.strategy.canary.progressDeadlineSeconds is -1: a deadline cannot be negative. Write the seconds \
+        after which a lack of progress is told, 0 for never, or leave it out for 600.";
+    assert_eq!(
+        refusals(&native(json!({"canary": canary})), None),
+        Vec::from_iter(refused.then_some(expected))
+    );
+}
+
+#[rstest]
 #[case::neither(native(json!({"paused": true})), &["spec.strategy.canary is missing: a Rollout needs the steps of a release. \
     Write spec.strategy.canary.steps."])]
 #[case::both(native(json!({"canary": {"steps": [{"replicas": "100%"}]}, "blueGreen": {}})), &["spec.strategy.blueGreen is set: \
@@ -315,6 +330,7 @@ fn a_release_keeps_its_workload_style_and_number_of_steps(#[case] edit: Edit, #[
 #[case::replicas(|new: &mut Rollout| edit_canary(new).steps[0].replicas = Some(2.into()))]
 #[case::pause(|new: &mut Rollout| edit_canary(new).steps[0].pause.duration = Some(5))]
 #[case::threshold(|new: &mut Rollout| edit_canary(new).failure_threshold = Some("10%".into()))]
+#[case::deadline(|new: &mut Rollout| edit_canary(new).progress_deadline_seconds = Some(60))]
 #[case::paused(|new: &mut Rollout| new.spec.strategy.paused = true)]
 #[case::disabled(|new: &mut Rollout| new.spec.disabled = true)]
 #[case::service(|new: &mut Rollout| edit_canary(new).disable_generate_canary_service = true)]

@@ -114,6 +114,11 @@ pub struct CanaryStrategy {
     /// How many of a step's updated pods may be unready without holding the release up. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_threshold: Option<IntOrPercent>,
+    /// Seconds without progress after which the Rollout says what holds a step or a rollback up: in its message, as condition
+    /// Stalled and as an event. Where pods are managed in order, those of an abandoned template that are not ready stand in the
+    /// way for as long at most before they are replaced. Default: 600, and 30 for pods in the way. 0: neither.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress_deadline_seconds: Option<i32>,
     /// Labels and annotations for the pods of an extra canary workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch_pod_template_metadata: Option<PodTemplateMetadata>,

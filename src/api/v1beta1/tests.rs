@@ -89,6 +89,7 @@ const REST: &[(&str, &str)] = &[
     ("spec.strategy.paused", "boolean"),
     ("spec.strategy.canary", "object"),
     ("spec.strategy.canary.failureThreshold", "int-or-string"),
+    ("spec.strategy.canary.progressDeadlineSeconds", "integer/int32"),
     ("spec.strategy.canary.patchPodTemplateMetadata", "object"),
     ("spec.strategy.canary.patchPodTemplateMetadata.annotations", "map"),
     (

@@ -15,6 +15,9 @@ impl World {
         let rolling = view.other_strategy.is_none();
         let partition = u32::try_from(view.partition_in_force()).unwrap();
         let (replicas, live) = (view.replicas, |pod: &Pod| !pod.terminating);
+        let in_order = object["spec"]["podManagementPolicy"] == "OrderedReady";
+        let now = self.now;
+        let mut complete = true;
         for ordinal in 0..replicas {
             if let std::collections::btree_map::Entry::Vacant(e) = self.pods.entry(ordinal) {
                 let held_back = rolling && ordinal < partition;
@@ -25,11 +28,18 @@ impl World {
                 };
                 self.pods_made += 1;
                 e.insert(Pod {
+                    created: now,
+                    since: now,
                     revision,
                     uid: format!("p{}", self.pods_made),
                     ..Pod::default()
                 });
                 self.oracle_sees_a_pod(ordinal, &update, &current);
+            }
+            let pod = &self.pods[&ordinal];
+            complete = pod.ready && live(pod);
+            if in_order && !complete {
+                break;
             }
         }
         if let Some(condemned) = self
@@ -40,7 +50,7 @@ impl World {
             .filter(|last| *last >= replicas)
         {
             self.delete_pod(condemned);
-        } else if rolling {
+        } else if rolling && (complete || !in_order) {
             let next = self
                 .pods
                 .iter()
@@ -87,10 +97,13 @@ impl World {
     pub(super) fn kubelet(&mut self) {
         self.pods.retain(|_, pod| !pod.terminating);
         for pod in self.pods.values_mut() {
-            pod.ready = !self
+            let ready = !self
                 .broken
                 .iter()
                 .any(|image| pod.revision == format!("{APP}-{image}"));
+            if pod.ready != ready {
+                (pod.ready, pod.since) = (ready, self.now);
+            }
         }
         self.oracle_looks();
     }

@@ -5,14 +5,19 @@ use std::collections::BTreeMap;
 use jiff::SignedDuration;
 use serde_json::json;
 
-use super::world::{APP, NAMESPACE, ROLLOUT, Seen, World, adapter, app, brief};
+use super::world::{APP, NAMESPACE, Pod, ROLLOUT, Seen, World, adapter, app, brief};
 use crate::api::v1beta1::{Rollout, step_state};
 use crate::lens::FieldError;
 use crate::names;
 use crate::rollout::{
     Action, Children, Decision, Observed, PodPatch, Proof, Stray, Target, Wake, Workload, decide,
 };
-use crate::workload::{Guard, PodView, View};
+use crate::workload::{Guard, PodView, Trouble, View};
+
+/// The resource version of a pod: what can change of it.
+fn version(pod: &Pod) -> String {
+    format!("{}-{}", pod.ready, pod.terminating)
+}
 
 impl World {
     pub(super) fn seen(&self) -> Seen {
@@ -63,6 +68,16 @@ impl World {
                 terminating: pod.terminating,
                 finished: false,
                 reason: None,
+                created: Some(pod.created),
+                since: Some(pod.since),
+                restarted: false,
+                trouble: (!pod.ready || pod.terminating).then(|| {
+                    Box::new(Trouble {
+                        resource_version: version(pod),
+                        node: Some("node-1".to_owned()),
+                        why: "container main in CrashLoopBackOff: exit code 1".to_owned(),
+                    })
+                }),
             })
             .collect();
         let children = if self.watching {
@@ -108,6 +123,7 @@ impl World {
             strays,
             rival: self.rival,
             own_namespace: names::DEFAULT_NAMESPACE,
+            replace_stuck_pods: self.replaces,
             now: self.now,
         })
     }
@@ -179,6 +195,24 @@ impl World {
                     }
                 }
                 self.touch_rollout(false);
+                true
+            }
+            Action::Replace {
+                pod: name,
+                uid,
+                resource_version,
+            } => {
+                let same =
+                    |pod: &Pod| pod.uid == *uid && version(pod) == *resource_version && !pod.terminating;
+                let found = self
+                    .pods
+                    .iter()
+                    .find(|(ordinal, pod)| *name == format!("{APP}-{ordinal}") && same(pod));
+                let Some(ordinal) = found.map(|(ordinal, _)| *ordinal) else {
+                    return false;
+                };
+                self.oracle_sees_a_replacement(ordinal);
+                self.delete_pod(ordinal);
                 true
             }
             Action::Announce(event) | Action::AnnounceOn(_, event) => {
@@ -253,6 +287,8 @@ impl World {
     pub(super) fn settle(&mut self) {
         for _ in 0..400 {
             let before = (self.clock, self.pods.clone(), self.proof.clone(), self.watching);
+            self.control();
+            // What it wrote it sees before the operator does.
             self.control();
             self.operate();
             self.kubelet();

@@ -231,6 +231,17 @@ impl World {
         }
     }
 
+    /// Only a pod that is not ready, of a revision that neither the template has nor the stable one.
+    pub(super) fn oracle_sees_a_replacement(&mut self, ordinal: u32) {
+        let pod = &self.pods[&ordinal];
+        let update = revision(&self.object()["spec"]["template"]);
+        let stable = self.oracle.stable.as_ref() == Some(&pod.revision);
+        if pod.ready || pod.revision == update || stable || !self.view().in_order {
+            let text = format!("replaced {ordinal}: {pod:?}, at {}", self.at());
+            self.oracle.breaches.push(text);
+        }
+    }
+
     pub(super) fn oracle_sees_an_edit(&mut self, new: &Value) {
         let (old, new) = (self.view(), adapter().view(new).unwrap());
         let Some(limit) = self.limit() else { return };
@@ -256,7 +267,12 @@ impl World {
         let mut told = false;
         for action in &decision.actions {
             told |= matches!(action, Action::Announce(_) | Action::AnnounceOn(..));
-            if told && matches!(action, Action::Edit { .. } | Action::Guard) {
+            if told
+                && matches!(
+                    action,
+                    Action::Edit { .. } | Action::Guard | Action::Replace { .. }
+                )
+            {
                 self.oracle
                     .breaches
                     .push("an event came before its edit".to_owned());

@@ -135,8 +135,13 @@ fn plans() -> impl Strategy<Value = serde_json::Value> {
 }
 
 fn worlds() -> impl Strategy<Value = World> {
-    (1..7_u32, partitions(), plans())
-        .prop_map(|(replicas, partition, plan)| World::guarded(replicas, partition, &plan))
+    (1..7_u32, partitions(), plans(), any::<bool>()).prop_map(|(replicas, partition, plan, in_order)| {
+        if in_order {
+            World::in_order(replicas, partition, &plan)
+        } else {
+            World::guarded(replicas, partition, &plan)
+        }
+    })
 }
 
 fn happen(world: &mut World, past: &mut Vec<Seen>, op: &Op) {
@@ -277,6 +282,25 @@ proptest! {
         }
         calm(&mut world);
         prop_assert_eq!(world.marks(), [names::GUARDED_BY]);
+    }
+
+    #[test]
+    fn broken_pods_of_an_abandoned_template_do_not_stick(
+        mut world in worlds(), ops in vec(scaling(), 0..30), back in any::<bool>()
+    ) {
+        run(&mut world, &ops)?;
+        calm(&mut world);
+        let stable = world.object()["spec"]["template"].clone();
+        world.broken.insert("v5".to_owned());
+        world.set_image("v5");
+        world.settle();
+        if back {
+            world.patch(&json!({"spec": {"template": stable}}));
+        } else {
+            world.set_image("v6");
+        }
+        world.finish();
+        done(&world)?;
     }
 
     #[test]

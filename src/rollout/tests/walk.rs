@@ -267,3 +267,20 @@ fn a_change_that_is_none_to_the_operator_is_let_go() {
     world.assert_done("v1", Some(2));
     assert_ne!(world.says(condition::SUCCEEDED).0, "False");
 }
+
+/// The controller sees what it wrote before the operator does, and must not take back what the operator's word made it do.
+#[rstest::rstest]
+fn a_change_that_is_none_to_a_slow_operator_is_let_go(
+    #[values(Some(0), Some(2), None)] original: Option<i64>,
+    #[values(1, 2, 3)] looks: usize,
+) {
+    let mut world = World::guarded(5, original, &steps());
+    world.patch(&json!({"spec": {"template": {"metadata": {"annotations": {"counts": "not"}}}}}));
+    for _ in 0..10 {
+        (0..looks).for_each(|_| world.control());
+        world.operate();
+        world.kubelet();
+    }
+    world.assert_done("v1", original);
+    assert!(world.partitions.len() <= 4, "{:?}", world.partitions);
+}

@@ -22,6 +22,9 @@ pub(super) const ROLLOUT: &str = "my-app-rollout";
 /// A pod; its place in [`Pods`] is its ordinal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Pod {
+    pub(super) created: Timestamp,
+    /// When it became ready, or has stopped being so.
+    pub(super) since: Timestamp,
     pub(super) revision: String,
     pub(super) ready: bool,
     pub(super) terminating: bool,
@@ -64,6 +67,8 @@ pub(super) struct World {
     pub(super) webhook: bool,
     /// Images whose pods never become ready.
     pub(super) broken: BTreeSet<String>,
+    /// Pods in the way are replaced.
+    pub(super) replaces: bool,
     /// An older Rollout for the same workload.
     pub(super) rival: Option<&'static str>,
     /// The controller's memory: the proof, and whether its pod watch is filled.
@@ -158,6 +163,7 @@ impl World {
             },
             webhook: true,
             broken: BTreeSet::new(),
+            replaces: true,
             rival: None,
             proof: Proof::Unknown,
             watching: false,
@@ -173,6 +179,17 @@ impl World {
         };
         world.create(manifest(replicas, partition, "v1"));
         world.settle();
+        world
+    }
+
+    /// A guarded workload whose pods are managed in order.
+    pub(super) fn in_order(replicas: u32, partition: Option<i64>, steps: &Value) -> Self {
+        let mut world = Self::guarded(replicas, partition, steps);
+        let mut object = world.object().clone();
+        object["spec"]["podManagementPolicy"] = json!("OrderedReady");
+        world.put_in_place(object);
+        world.settle();
+        world.forget_logs();
         world
     }
 
@@ -195,7 +212,7 @@ impl World {
         self.workload = Some(object);
     }
 
-    fn tick(&mut self) -> String {
+    pub(super) fn tick(&mut self) -> String {
         self.clock += 1;
         self.clock.to_string()
     }
@@ -320,6 +337,11 @@ impl World {
             "resourceVersion",
         ] {
             new["metadata"][field] = old["metadata"][field].clone();
+        }
+        let management = &old["spec"]["podManagementPolicy"];
+        if !management.is_null() {
+            // It cannot be changed.
+            new["spec"]["podManagementPolicy"] = management.clone();
         }
         if let Some(status) = old.get("status") {
             new["status"] = status.clone();

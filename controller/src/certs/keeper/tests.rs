@@ -1,6 +1,6 @@
 //! The keeper against a small API server with one Secret.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
@@ -13,7 +13,10 @@ use kruise_rollout::names;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::certs::wanted_names;
+use tokio::sync::watch;
+
+use crate::certs::serving::Trusted;
+use crate::certs::{CertState, wanted_names};
 use crate::gates::Gates;
 
 /// How long anything in these tests may take.
@@ -146,6 +149,7 @@ async fn list(State(fake): State<Fake>, RawQuery(query): RawQuery) -> Response {
 struct Running {
     state: watch::Receiver<Option<CertState>>,
     gates: Gates,
+    _trust: watch::Sender<Trusted>,
     _stop: tokio_util::sync::DropGuard,
 }
 
@@ -153,18 +157,16 @@ impl Running {
     async fn start(fake: &Fake, host: Option<&str>) -> Self {
         let stop = CancellationToken::new();
         let gates = Gates::new(stop.clone());
-        let (keeper, state) = Keeper::new(
-            fake.client().await,
-            "ops",
-            wanted_names("ops", host),
-            Arc::default(),
-            Arc::default(),
-            gates.gate("certificate"),
-        );
+        let (trust, trusted) = watch::channel(Trusted::default());
+        let gate = gates.gate("certificate");
+        let (serving, state) = Serving::new(Arc::default(), trusted, Arc::default(), gate);
+        let want = wanted_names("ops", host);
+        let keeper = Keeper::new(fake.client().await, "ops", want, Lifetimes::default(), serving);
         tokio::spawn(keeper.keep(stop.clone()));
         Self {
             state,
             gates,
+            _trust: trust,
             _stop: stop.drop_guard(),
         }
     }
@@ -200,7 +202,7 @@ async fn makes_the_secret_and_is_ready() {
     let mut keeper = Running::start(&fake, None).await;
     assert_eq!(keeper.gates.missing(), ["certificate"]);
     let state = keeper.until(|_| true).await;
-    assert_eq!(state.ca_bundle_pem, stored_ca(&fake));
+    assert_eq!(state.ca_bundle_pem, Some(stored_ca(&fake)));
     eventually(|| keeper.gates.missing().is_empty()).await;
     let secret = fake.secret().unwrap();
     assert_eq!(secret["type"], "kubernetes.io/tls");
@@ -217,7 +219,7 @@ async fn replicas_that_start_together_agree() {
     }
     for keeper in &mut keepers {
         let state = keeper.until(|_| true).await;
-        assert_eq!(state.ca_bundle_pem, stored_ca(&fake));
+        assert_eq!(state.ca_bundle_pem, Some(stored_ca(&fake)));
     }
     assert_eq!(fake.count("patch"), 0);
 }
@@ -229,7 +231,7 @@ async fn replicas_with_different_names_settle() {
     one.until(|_| true).await;
     let mut two = Running::start(&fake, Some("two.example")).await;
     two.until(|_| true).await;
-    assert_eq!(stored_ca(&fake), one.until(|_| true).await.ca_bundle_pem);
+    assert_eq!(Some(stored_ca(&fake)), one.until(|_| true).await.ca_bundle_pem);
     assert_eq!((fake.count("create"), fake.count("patch")), (1, 1));
 }
 
@@ -263,7 +265,7 @@ async fn a_damaged_leaf_is_issued_anew_by_the_same_authority() {
             .is_some_and(|secret| secret["data"]["tls.key"] != "")
     })
     .await;
-    assert_eq!(stored_ca(&fake), state.ca_bundle_pem);
+    assert_eq!(Some(stored_ca(&fake)), state.ca_bundle_pem);
 }
 
 #[tokio::test]
@@ -274,5 +276,5 @@ async fn what_another_replica_writes_is_taken_over() {
     Running::start(&other, None).await.until(|_| true).await;
     fake.put(other.secret());
     let after = keeper.until(|state| *state != before).await;
-    assert_eq!(after.ca_bundle_pem, stored_ca(&other));
+    assert_eq!(after.ca_bundle_pem, Some(stored_ca(&other)));
 }

@@ -1,0 +1,71 @@
+//! A StatefulSet of Kubernetes' own under a Rollout, and what the controller did to its pods.
+
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::api::{Api, ListParams};
+use serde_json::{Value, json};
+use support::{Identity, Mark};
+
+use crate::scene::{APP, Scene};
+
+/// The manifest of a StatefulSet whose pods are managed in this way.
+pub fn managed(scene: &Scene<'_>, version: &str, management: &str) -> Value {
+    let mut manifest = scene.stateful_set(version, 5);
+    manifest["spec"]["podManagementPolicy"] = json!(management);
+    manifest
+}
+
+/// Creates a Rollout with these steps and this deadline, and waits until it guards the app.
+pub async fn govern(scene: &Scene<'_>, steps: &Value, deadline: i64) {
+    let mut rollout = scene.rollout_manifest(steps);
+    rollout["spec"]["strategy"]["canary"]["progressDeadlineSeconds"] = json!(deadline);
+    let rollout = serde_json::from_value(rollout).unwrap();
+    let rollouts = scene.rollouts(&scene.developer);
+    rollouts.create(&Default::default(), &rollout).await.unwrap();
+    scene.wait_phase("Healthy").await;
+}
+
+/// The pods of the scene.
+pub fn pods(scene: &Scene<'_>) -> Api<Pod> {
+    Api::namespaced(scene.admin.clone(), scene.namespace.name())
+}
+
+/// Names of the pods that the controller has deleted in the scene.
+pub fn deleted_by_the_controller(scene: &Scene<'_>, since: Mark) -> Vec<String> {
+    let entries = scene.namespace.control_plane().audit().since(since);
+    entries
+        .into_iter()
+        .filter(|entry| entry.resource == "pods" && entry.verb.starts_with("delete") && entry.succeeded())
+        .filter(|entry| {
+            entry.namespace == scene.namespace.name() && entry.user == Identity::Controller.user()
+        })
+        .map(|entry| entry.name)
+        .collect()
+}
+
+/// Messages of the events about the Rollout with this reason.
+pub async fn events(scene: &Scene<'_>, reason: &str) -> Vec<String> {
+    let events: Api<Event> = Api::namespaced(scene.admin.clone(), scene.namespace.name());
+    let all = events.list(&ListParams::default()).await.unwrap();
+    all.into_iter()
+        .filter(|event| event.reason.as_deref() == Some(reason))
+        .filter_map(|event| event.message)
+        .collect()
+}
+
+/// The manifest of the scene's workload; a StatefulSet needs a selector too.
+pub fn manifest(scene: &Scene<'_>, version: &str, partition: Option<i64>) -> Value {
+    let mut manifest = scene.manifest(version, partition);
+    if manifest["kind"] == "StatefulSet" {
+        manifest["spec"]["selector"] = json!({"matchLabels": {"app": APP}});
+        manifest["spec"]["serviceName"] = json!(APP);
+    }
+    manifest
+}
+
+/// The workload on v1 with all pods ready, and its Rollout, guarded and healthy.
+pub async fn set(scene: &Scene<'_>, steps: &Value) {
+    scene.create_app(&manifest(scene, "v1", Some(0))).await;
+    scene.wait_pods("v1", 5).await;
+    scene.create_rollout(steps).await;
+    scene.wait_phase("Healthy").await;
+}
