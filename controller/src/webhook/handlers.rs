@@ -263,6 +263,7 @@ mod tests {
             client,
             namespace: "ops".to_owned(),
             username: "controller".to_owned(),
+            replace_stuck_pods: false,
             world: World::default(),
             queue: Queue::new(),
             metrics: Arc::default(),
