@@ -21,8 +21,10 @@ pub const DEFAULT_NAMESPACE: &str = "kruise-rollout";
 pub const HOLD_WEBHOOK: &str = "hold.rollouts.kruise.io";
 /// Name of our entry in the validating webhook configuration.
 pub const REVIEW_WEBHOOK: &str = "review.rollouts.kruise.io";
-/// Name of the mutating and of the validating webhook configuration.
-pub const WEBHOOK_CONFIGURATION: &str = "kruise-rollout";
+/// Name of the mutating and of the validating webhook configuration. The API server calls webhooks in the order of these names, and
+/// asks none again that it has not asked before: ours has to be the last one, to see the template that others make of a write that
+/// touches nothing of ours.
+pub const WEBHOOK_CONFIGURATION: &str = "zz-kruise-rollout";
 /// Name of the ClusterRole that owns what the controller registers, so that removing the RBAC removes the registrations.
 pub const CLUSTER_ROLE: &str = "kruise-rollout-controller";
 /// Name of the Service in front of the webhook, and of the Secret with its certificate.

@@ -8,6 +8,7 @@ mod certificates;
 mod crashes;
 mod fixtures;
 mod ground;
+mod injection;
 mod leases;
 mod many;
 mod native;
