@@ -141,7 +141,10 @@ fn touches_the_hold(old: &Value, new: &Value) -> bool {
     let marks = [&[names::GUARDED_BY], names::RELEASE_MARKS.as_slice()].concat();
     let spec = |name: &str| old["spec"].get(name) != new["spec"].get(name);
     let differs = |map: &str, name: &str| old["metadata"][map].get(name) != new["metadata"][map].get(name);
-    ["template", "updateStrategy", "replicas"].into_iter().any(spec)
-        || marks.into_iter().any(|mark| differs("annotations", mark))
-        || differs("labels", names::WORKLOAD_TYPE)
+    let held = old["metadata"]["annotations"]
+        .get(names::IN_PROGRESSING)
+        .is_some();
+    let loosened =
+        || ["updateStrategy", "replicas"].into_iter().any(spec) || differs("labels", names::WORKLOAD_TYPE);
+    spec("template") || marks.into_iter().any(|mark| differs("annotations", mark)) || held && loosened()
 }
