@@ -127,6 +127,17 @@ pub enum Wake {
     At(Timestamp),
 }
 
+impl Wake {
+    /// The same, or at `at` where that is sooner.
+    #[must_use]
+    pub fn sooner(self, at: Timestamp) -> Self {
+        match self {
+            Self::At(sooner) if sooner <= at => self,
+            _ => Self::At(at),
+        }
+    }
+}
+
 /// What to do, what to remember, when to look again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
