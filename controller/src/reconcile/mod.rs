@@ -170,13 +170,6 @@ fn turn(wake: Wake, now: Timestamp) -> Turn {
     }
 }
 
-fn sooner(wake: Wake, at: Timestamp) -> Wake {
-    match wake {
-        Wake::At(sooner) if sooner <= at => wake,
-        _ => Wake::At(at),
-    }
-}
-
 /// What `decide` sees of a snapshot.
 fn observe<'a>(context: &'a Context, key: &'a Key, snapshot: &'a Snapshot, now: Timestamp) -> Observed<'a> {
     let adapter = snapshot
@@ -243,7 +236,7 @@ async fn apply(
             }
             Action::LabelPods(pods) => {
                 if let Err(labels::Owed) = labels::write(context, key, pods).await {
-                    wake = sooner(wake, Timestamp::now() + labels::AGAIN);
+                    wake = wake.sooner(Timestamp::now() + labels::AGAIN);
                 }
             }
             Action::Disown(workload) => apply::disown(context, key, workload).await?,
