@@ -7,44 +7,33 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kruise_rollout::names;
-use kube::api::{Api, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::admin;
-use crate::args::{Connect, LogFormat, Run, Uninstall};
+use crate::args::{LogFormat, Run, Uninstall};
 use crate::certs::{self, Lifetimes, Served, ServedKey, Trusted};
+use crate::connect::{self, connect, introduce};
 use crate::context::Context;
 use crate::gates::Gates;
 use crate::lease::{self, Leadership};
 use crate::metrics::Metrics;
 use crate::queue::Queue;
 use crate::registration::{Endpoint, Governed, Registrar};
-use crate::shutdown::{ENDPOINT_PAUSE, GRACE, Signals, Supervisor};
+use crate::shutdown::{ENDPOINT_PAUSE, Ends as _, GRACE, Signals, Supervisor};
 use crate::telemetry::{self, chain};
 use crate::webhook::serve::{Deadlines, Transport, serve};
 use crate::world::World;
-use crate::{events, reconcile, registration, triggers, webhook};
+use crate::{events, reconcile, triggers, webhook};
 
 /// Why the process did not come up.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error("log")]
     Telemetry(#[from] telemetry::SetupError),
-    #[error("kubeconfig")]
-    Kubeconfig(#[from] kube::config::KubeconfigError),
-    #[error("no way to reach a cluster")]
-    Infer(#[from] kube::config::InferConfigError),
-    #[error("client")]
-    Client(#[source] Box<kube::Error>),
-    #[error("API server")]
-    Api(#[source] Box<kube::Error>),
-    #[error("the API server does not say who we are")]
-    Nobody,
+    #[error(transparent)]
+    Connect(#[from] connect::Error),
     #[error("cannot {what}")]
     Io {
         what: String,
@@ -104,7 +93,7 @@ async fn start(args: Run) -> Result<u8, Error> {
     } else {
         ENDPOINT_PAUSE
     };
-    let signals = Signals::listen().map_err(|source| Error::Io {
+    let mut signals = Signals::listen().map_err(|source| Error::Io {
         what: "listen to signals".to_owned(),
         source,
     })?;
@@ -127,10 +116,14 @@ async fn start(args: Run) -> Result<u8, Error> {
     );
 
     let client = connect(&args.connect).await?;
+    let introduction = tokio::select! {
+        introduction = introduce(&client) => introduction?,
+        _ = signals.next() => return Ok(0),
+    };
     let (events, announced) = mpsc::channel(events::BACKLOG);
     let (watched_kinds, kinds) = watch::channel(Governed::default());
     let context = Arc::new(Context {
-        username: username(&client).await?,
+        username: introduction.username,
         client: client.clone(),
         namespace: args.connect.namespace.clone(),
         replace_stuck_pods: args.pods.replace_stuck_pods,
@@ -195,7 +188,6 @@ async fn start(args: Run) -> Result<u8, Error> {
     } else {
         Leadership::alone()
     };
-    let before = registration::registered_before(&client).await.map_err(api)?;
     let endpoint = match &args.webhook_url {
         Some(url) => Endpoint::Url(url.base().to_owned()),
         None => Endpoint::Service(args.connect.namespace.clone()),
@@ -220,7 +212,12 @@ async fn start(args: Run) -> Result<u8, Error> {
     );
     supervisor.spawn(
         "kinds",
-        triggers::follow_kinds(context.clone(), before, watched_kinds, stop.clone()),
+        triggers::follow_kinds(
+            context.clone(),
+            introduction.registered,
+            watched_kinds,
+            stop.clone(),
+        ),
     );
     supervisor.spawn("pods", triggers::follow_pods(context.clone(), stop.clone()));
     supervisor.spawn("events", events::publish(client, announced, stop.clone()));
@@ -250,23 +247,6 @@ async fn bind(address: std::net::SocketAddr) -> Result<TcpListener, Error> {
     })
 }
 
-fn api(error: kube::Error) -> Error {
-    Error::Api(Box::new(error))
-}
-
-/// The user name that the API server knows us by: one half of what exempts our own steps from the hold.
-async fn username(client: &Client) -> Result<String, Error> {
-    let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
-    let review = reviews
-        .create(&PostParams::default(), &SelfSubjectReview::default())
-        .await
-        .map_err(api)?;
-    let user = review.status.and_then(|status| status.user_info);
-    user.and_then(|user| user.username)
-        .filter(|name| !name.is_empty())
-        .ok_or(Error::Nobody)
-}
-
 /// The name of this process in the lease: the pod's name where there is one, and something that no other process has.
 fn identity() -> String {
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| names::CONTROLLER.to_owned());
@@ -275,16 +255,4 @@ fn identity() -> String {
         std::process::id(),
         jiff::Timestamp::now().as_microsecond()
     )
-}
-
-/// A client for the cluster that the flags name.
-async fn connect(args: &Connect) -> Result<Client, Error> {
-    let config = match &args.kubeconfig {
-        Some(path) => {
-            let kubeconfig = Kubeconfig::read_from(path)?;
-            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?
-        }
-        None => Config::infer().await?,
-    };
-    Client::try_from(config).map_err(|error| Error::Client(Box::new(error)))
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use kube::runtime::utils::Backoff;
 
 /// The first pause.
-const FIRST: Duration = Duration::from_millis(800);
+const FIRST: Duration = Duration::from_secs(1);
 /// The longest pause. A controller does nothing while it sees nothing, so it must not go on waiting long after the API server is
 /// back: the usual 30 seconds would be added to every restart of it.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// Pauses that double from 0.8 to 2 seconds; an event makes the next one short again.
+/// Pauses that double from 1 to 2 seconds; an event makes the next one short again.
 #[derive(Debug)]
 pub(crate) struct WatchBackoff {
     next: Duration,
@@ -46,7 +46,7 @@ mod tests {
     fn a_long_outage_makes_no_long_pauses() {
         let mut backoff = WatchBackoff::default();
         let pauses: Vec<_> = backoff.by_ref().take(4).map(|pause| pause.as_millis()).collect();
-        assert_eq!(pauses, [800, 1600, 2000, 2000]);
+        assert_eq!(pauses, [1000, 2000, 2000, 2000]);
         backoff.reset();
         assert_eq!(backoff.next(), Some(FIRST));
     }

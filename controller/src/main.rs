@@ -7,6 +7,7 @@ mod app;
 mod args;
 mod backoff;
 mod certs;
+mod connect;
 mod context;
 mod events;
 mod gates;

@@ -13,8 +13,8 @@ use tokio::time::{Instant, sleep_until};
 
 /// First delay after a failure.
 const RETRY: Duration = Duration::from_millis(50);
-/// Longest delay after failures.
-const RETRY_LIMIT: Duration = Duration::from_secs(30);
+/// Longest delay after failures. It is added to every outage, so it is no longer than an operator would wait.
+const RETRY_LIMIT: Duration = Duration::from_secs(10);
 
 /// How a key's turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,17 +26,18 @@ use k8s_openapi::api::rbac::v1::ClusterRole;
 use kruise_rollout::names;
 use kruise_rollout::workload::GroupKind;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PostParams};
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::discovery::ApiGroup;
+use kube::runtime::watcher;
 use kube::{Client, Resource};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use self::entries::{Entries, registered_resources, says};
+use self::entries::{Entries, kind_of, registered_resources, says};
 use self::pace::Pace;
-use crate::backoff::WatchBackoff;
 use crate::certs::{CertState, Trusted};
+use crate::connect::follow_objects;
 use crate::context::{Context, patch_params};
 use crate::lease::Leadership;
 use crate::telemetry::chain;
@@ -57,18 +58,29 @@ pub(crate) async fn registered_before(client: &Client) -> kube::Result<Vec<Group
     let mut kinds = Vec::new();
     for (group, plural) in registered_resources(&serde_json::to_value(found).unwrap_or_default()) {
         // A group that is gone has no objects either.
-        if let Ok(group) = kube::discovery::group(client, &group).await {
-            let resources = group.resources_by_stability();
-            let of_plural = resources
-                .into_iter()
-                .find(|(resource, _)| resource.plural == plural);
-            kinds.extend(of_plural.map(|(r, _)| GroupKind {
-                group: r.group,
-                kind: r.kind,
-            }));
-        }
+        let Some(group) = found_group(client, &group).await? else {
+            continue;
+        };
+        let resources = group.resources_by_stability();
+        let of_plural = resources
+            .into_iter()
+            .find(|(resource, _)| resource.plural == plural);
+        kinds.extend(of_plural.map(|(r, _)| GroupKind {
+            group: r.group,
+            kind: r.kind,
+        }));
     }
     Ok(kinds)
+}
+
+/// A group of the API; none if the server has no such group.
+pub(crate) async fn found_group(client: &Client, group: &str) -> kube::Result<Option<ApiGroup>> {
+    match kube::discovery::group(client, group).await {
+        Ok(group) => Ok(Some(group)),
+        Err(kube::Error::Discovery(_)) => Ok(None),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// One of the two configurations.
@@ -150,7 +162,11 @@ impl Configuration {
             "webhooks": entries,
         });
         let have = self.seen.as_ref().unwrap_or(&Value::Null);
-        if says(have, &want) {
+        // An object from a list does not say of what kind it is.
+        if ["metadata", "webhooks"]
+            .iter()
+            .all(|part| says(&have[part], &want[part]))
+        {
             return Ok(None);
         }
         let now = Instant::now();
@@ -278,7 +294,7 @@ impl Registrar {
         };
         let governed = self.kinds.borrow_and_update().clone();
         let client = &self.context.client;
-        let owner = owner(client).await;
+        let owner = owner(client).await?;
         let entries = |of: &Configuration| Entries {
             endpoint: &self.endpoint,
             ca_bundle_pem: ca_bundle_pem.as_deref().filter(|_| !of.is_injected()),
@@ -287,7 +303,8 @@ impl Registrar {
         };
         let present = self.mutating.seen.as_ref().unwrap_or(&Value::Null);
         let mut holds = entries(&self.mutating).holds(&governed, present);
-        let mut reviews = entries(&self.validating).reviews();
+        let present = self.validating.seen.as_ref().unwrap_or(&Value::Null);
+        let mut reviews = entries(&self.validating).reviews(&governed, present);
         for (of, entries) in [(&self.mutating, &mut holds), (&self.validating, &mut reviews)] {
             if of.is_injected() {
                 *entries = of.with_present_bundles(entries.take());
@@ -309,13 +326,7 @@ impl Registrar {
 
     /// Says which kinds are registered, and looks again at the Rollouts of new ones.
     fn publish(&self, resources: &[ApiResource]) {
-        let kinds: Vec<_> = resources
-            .iter()
-            .map(|resource| GroupKind {
-                group: resource.group.clone(),
-                kind: resource.kind.clone(),
-            })
-            .collect();
+        let kinds: Vec<_> = resources.iter().map(kind_of).collect();
         let before = self.context.registered.send_replace(kinds.clone());
         for kind in kinds.iter().filter(|kind| !before.contains(kind)) {
             self.context.look_at(self.context.world.retry(kind));
@@ -323,46 +334,48 @@ impl Registrar {
     }
 }
 
-/// Reference to the ClusterRole that owns the registrations; none where there is no such role.
-async fn owner(client: &Client) -> Value {
+/// Reference to the ClusterRole that owns the registrations; none where there is no such role, or none that we may read.
+async fn owner(client: &Client) -> kube::Result<Value> {
     let roles: Api<ClusterRole> = Api::all(client.clone());
-    let role = roles.get_metadata_opt(names::CLUSTER_ROLE).await.ok().flatten();
-    match role.and_then(|role| role.metadata.uid) {
+    let uid = match roles.get_metadata_opt(names::CLUSTER_ROLE).await {
+        Ok(role) => role.and_then(|role| role.metadata.uid),
+        Err(kube::Error::Api(status)) if status.code == 403 => None,
+        Err(error) => return Err(error),
+    };
+    Ok(match uid {
         Some(uid) => json!([{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
             "name": names::CLUSTER_ROLE, "uid": uid}]),
         None => json!([]),
-    }
+    })
 }
 
 /// The states of our configuration of one kind; null while it is not there.
 fn changes<K: Resource<DynamicType = ()>>(client: &Client) -> impl futures::Stream<Item = Value> + use<K> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<K>(&()));
     let field = format!("metadata.name={}", names::WEBHOOK_CONFIGURATION);
-    let config = watcher::Config::default().fields(&field).timeout(60);
+    let config = watcher::Config::default().fields(&field);
     let mut found = Value::Null;
-    watcher(api, config)
-        .backoff(WatchBackoff::default())
-        .filter_map(move |event| {
-            let state = match event {
-                Ok(watcher::Event::Init) => {
-                    found = Value::Null;
-                    None
-                }
-                Ok(watcher::Event::InitApply(object)) => {
-                    found = serde_json::to_value(object).unwrap_or_default();
-                    None
-                }
-                Ok(watcher::Event::InitDone) => Some(std::mem::take(&mut found)),
-                Ok(watcher::Event::Apply(object)) => Some(serde_json::to_value(object).unwrap_or_default()),
-                Ok(watcher::Event::Delete(_)) => Some(Value::Null),
-                Err(error) => {
-                    tracing::warn!(
-                        error = %chain(&error),
-                        "A webhook configuration cannot be watched."
-                    );
-                    None
-                }
-            };
-            futures::future::ready(state)
-        })
+    follow_objects(api, config).filter_map(move |event| {
+        let state = match event {
+            Ok(watcher::Event::Init) => {
+                found = Value::Null;
+                None
+            }
+            Ok(watcher::Event::InitApply(object)) => {
+                found = serde_json::to_value(object).unwrap_or_default();
+                None
+            }
+            Ok(watcher::Event::InitDone) => Some(std::mem::take(&mut found)),
+            Ok(watcher::Event::Apply(object)) => Some(serde_json::to_value(object).unwrap_or_default()),
+            Ok(watcher::Event::Delete(_)) => Some(Value::Null),
+            Err(error) => {
+                tracing::warn!(
+                    error = %chain(&error),
+                    "A webhook configuration cannot be watched."
+                );
+                None
+            }
+        };
+        futures::future::ready(state)
+    })
 }

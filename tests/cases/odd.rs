@@ -1,14 +1,12 @@
 //! Odd objects, and people who do many things at once.
 
-use std::time::Duration;
-
 use kruise_rollout::names;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use support::{ControlPlane, Installation, Options, eventually, installed};
+use support::{eventually, installed};
 
 use crate::gate::Gate;
-use crate::scene::{APP, ROLLOUT, SOON, Scene, condition, mark, partition, walk_steps};
+use crate::scene::{APP, SOON, Scene, condition, mark, partition, walk_steps};
 
 #[tokio::test]
 async fn a_rollout_with_the_longest_name_governs() {
@@ -200,68 +198,4 @@ async fn disabled_and_paused_in_mid_release() {
     );
     scene.patch_rollout(&json!({"spec": {"disabled": false}})).await;
     scene.wait_phase("Healthy").await;
-}
-
-/// Twenty kills at random moments, while one release follows the other.
-#[tokio::test]
-async fn kills_at_random_moments_lose_nothing() {
-    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
-    let mut installation = Installation::start(&control_plane).await.unwrap();
-    let scene = Scene::new(&installation, "odd-kills").await;
-    let second = json!({"duration": 1});
-    let steps =
-        json!([{"replicas": 1, "pause": second}, {"replicas": "50%", "pause": {}}, {"replicas": "100%"}]);
-    scene.set(Some(1), &steps).await;
-    // A linear congruential generator: the moments differ, and are the same in each run.
-    let mut seed: u64 = 20_261_130;
-    let mut moment = || {
-        seed = seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        Duration::from_millis(seed >> 33 & 0x1ff)
-    };
-    let mut kills = 0;
-    for round in 2..6 {
-        let version = format!("v{round}");
-        let gate = Gate::open(&scene).await;
-        eventually(SOON, "the change is accepted", async || {
-            scene.try_version(&version).await
-        })
-        .await;
-        for _ in 0..5 {
-            // Not a wait for anything: the moment of the kill is what is tried.
-            tokio::time::sleep(moment()).await;
-            installation.kill_controller();
-            kills += 1;
-            installation.start_controller().await.unwrap();
-        }
-        eventually(SOON, "the release ends", async || {
-            let rollout = scene.rollout().await;
-            let status = &rollout["status"];
-            if status["currentStepState"] == "StepPaused" && status["currentStepIndex"] == 2 {
-                scene.approve().await;
-            }
-            // The status may still speak of the release before.
-            let held = mark(&scene.app().await, names::IN_PROGRESSING).is_string();
-            if !held && status["phase"] == "Healthy" {
-                Ok(())
-            } else {
-                Err(format!("{status:#}"))
-            }
-        })
-        .await;
-        scene.wait_pods(&version, 5).await;
-        assert_eq!(partition(&scene.app().await), 1);
-        for (partition, pods) in gate.steps(&version).await {
-            let allowed = 5 - partition.unwrap_or(0).min(5);
-            // The original partition is in force before and after, when all pods run the version.
-            assert!(
-                partition == Some(1) || i64::try_from(pods).unwrap() <= allowed,
-                "{version}: {pods} at {partition:?}"
-            );
-        }
-    }
-    assert_eq!(kills, 20);
-    let leftover = scene.rollouts(&scene.admin).get(ROLLOUT).await.unwrap();
-    assert!(leftover.metadata.finalizers.is_none());
 }

@@ -22,6 +22,7 @@ mod installation;
 mod namespace;
 pub mod process;
 mod product;
+pub mod proxy;
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -36,6 +37,7 @@ pub use installation::{Installation, Replica, installed};
 pub use namespace::{TestNamespace, shared};
 pub use process::{Process, spawn};
 pub use product::{Product, build_binaries};
+pub use proxy::Proxy;
 
 /// Why a control plane could not be had.
 #[derive(Debug, thiserror::Error)]

@@ -12,18 +12,15 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kruise_rollout::names;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use serde_json::json;
 
-use crate::backoff::WatchBackoff;
+use crate::connect::follow_objects;
 use crate::telemetry::chain;
 
 /// How long one request may take.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
-/// How long one watch lasts, so that a dead connection is noticed. In seconds, as the API takes it.
-const WATCH_SECONDS: u32 = 60;
 /// Type of a Secret with `tls.crt` and `tls.key`; further keys are allowed.
 const SECRET_TYPE: &str = "kubernetes.io/tls";
 
@@ -137,19 +134,15 @@ impl Store {
 
     /// An item whenever the Secret may have changed; what it is now, [`Store::read`] tells. Never ends.
     pub(crate) fn changes(&self) -> impl Stream<Item = ()> + Send + use<> {
-        let config = watcher::Config::default()
-            .fields(&format!("metadata.name={}", names::WEBHOOK_SERVICE))
-            .timeout(WATCH_SECONDS);
-        watcher(self.secrets.clone(), config)
-            .backoff(WatchBackoff::default())
-            .filter_map(async |event| match event {
-                Ok(Event::Apply(_) | Event::Delete(_) | Event::InitDone) => Some(()),
-                Ok(Event::Init | Event::InitApply(_)) => None,
-                Err(error) => {
-                    tracing::warn!(error = %chain(&error), "Watch of the certificate's Secret failed.");
-                    None
-                }
-            })
+        let config = watcher::Config::default().fields(&format!("metadata.name={}", names::WEBHOOK_SERVICE));
+        follow_objects(self.secrets.clone(), config).filter_map(async |event| match event {
+            Ok(Event::Apply(_) | Event::Delete(_) | Event::InitDone) => Some(()),
+            Ok(Event::Init | Event::InitApply(_)) => None,
+            Err(error) => {
+                tracing::warn!(error = %chain(&error), "Watch of the certificate's Secret failed.");
+                None
+            }
+        })
     }
 }
 

@@ -17,14 +17,14 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kruise_rollout::names;
 use kube::Client;
 use kube::api::{Api, Patch, PostParams};
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::step::{ACTS_FOR, LEASE, RENEW_EVERY, Seen, Step};
-use crate::backoff::WatchBackoff;
+use crate::connect::follow_objects;
 use crate::context::patch_params;
 use crate::metrics::Metrics;
 use crate::telemetry::chain;
@@ -128,8 +128,8 @@ impl Keeper {
 
     async fn turn(&mut self) -> Infallible {
         let field = format!("metadata.name={}", names::CONTROLLER);
-        let config = watcher::Config::default().fields(&field).timeout(60);
-        let mut events = pin!(watcher(self.api.clone(), config).backoff(WatchBackoff::default()));
+        let config = watcher::Config::default().fields(&field);
+        let mut events = pin!(follow_objects(self.api.clone(), config));
         // Nothing is known before the first list; an unknown lease is not a missing one.
         let mut known = false;
         let mut next_call = Instant::now();
@@ -145,13 +145,24 @@ impl Keeper {
                 }
                 () = sleep_until(next_call), if known => {}
                 () = sleep_until(acts_until), if leads => {
-                    tracing::warn!("The lease could not be renewed: nothing more is written.");
-                    self.set(false);
+                    self.give_up();
                     continue;
                 }
             }
-            next_call = Instant::now() + self.act().await;
+            // A call that hangs is not waited for when the right to act ends.
+            next_call = tokio::select! {
+                pause = self.act() => Instant::now() + pause,
+                () = sleep_until(acts_until), if leads => {
+                    self.give_up();
+                    Instant::now()
+                }
+            };
         }
+    }
+
+    fn give_up(&mut self) {
+        tracing::warn!("The lease could not be renewed: nothing more is written.");
+        self.set(false);
     }
 
     /// Takes in an event of the watch; whether the state of the lease is known now.

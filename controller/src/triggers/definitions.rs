@@ -6,12 +6,11 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::PartialObjectMeta;
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use kube::{Api, ResourceExt as _};
 use tokio_util::sync::CancellationToken;
 
-use super::watch_config;
-use crate::backoff::WatchBackoff;
+use crate::connect::follow_objects;
 use crate::context::Context;
 use crate::telemetry::chain;
 
@@ -19,7 +18,7 @@ use crate::telemetry::chain;
 /// gained or lost the partition.
 pub(crate) async fn follow(context: Arc<Context>, stop: CancellationToken) -> Result<(), Infallible> {
     let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(context.client.clone());
-    let mut events = pin!(watcher(api, watch_config()).backoff(WatchBackoff::default()));
+    let mut events = pin!(follow_objects(api, watcher::Config::default()));
     // The specs that were seen last: their generations, by name.
     let mut specs: HashMap<String, Option<i64>> = HashMap::new();
     while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {

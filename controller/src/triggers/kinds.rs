@@ -9,17 +9,16 @@ use kruise_rollout::names;
 use kruise_rollout::rollout::Workload;
 use kruise_rollout::workload::GroupKind;
 use kube::api::{ApiResource, DynamicObject};
-use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Api, ResourceExt as _, discovery};
+use kube::runtime::watcher;
+use kube::{Api, ResourceExt as _};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::watch_config;
-use crate::backoff::WatchBackoff;
+use crate::connect::follow_objects;
 use crate::context::Context;
-use crate::registration::Governed;
+use crate::registration::{Governed, found_group};
 use crate::telemetry::chain;
 use crate::world::{Place, Watch};
 
@@ -131,21 +130,18 @@ async fn follow_kind(context: Arc<Context>, kind: GroupKind, stop: CancellationT
 
 /// The resource of a kind, in its most stable version. The group may prefer another one, which need not have this kind.
 async fn find(context: &Context, kind: &GroupKind) -> kube::Result<Option<ApiResource>> {
-    match discovery::group(&context.client, &kind.group).await {
-        Ok(group) => {
-            let mut resources = group.resources_by_stability().into_iter();
-            Ok(resources.find_map(|(resource, _)| (resource.kind == kind.kind).then_some(resource)))
-        }
-        Err(kube::Error::Discovery(_)) => Ok(None),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(error),
-    }
+    let group = found_group(&context.client, &kind.group).await?;
+    let resources = group
+        .map(|group| group.resources_by_stability())
+        .unwrap_or_default();
+    let mut resources = resources.into_iter().map(|(resource, _)| resource);
+    Ok(resources.find(|resource| resource.kind == kind.kind))
 }
 
 /// Watches until the stop, or until the server says that there is no such resource.
 async fn watch_kind(context: &Context, kind: &GroupKind, resource: &ApiResource, stop: &CancellationToken) {
     let api: Api<DynamicObject> = Api::all_with(context.client.clone(), resource);
-    let begin = || watcher(api.clone(), watch_config()).backoff(WatchBackoff::default());
+    let begin = || follow_objects(api.clone(), watcher::Config::default());
     let mut events = pin!(begin());
     let mut listed: HashSet<(String, String)> = HashSet::new();
     while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {
@@ -230,8 +226,11 @@ pub(crate) fn put_answer(context: &Context, place: &Place, object: DynamicObject
     }
 }
 
+/// The object without the managed fields of others.
 fn projectable(mut object: DynamicObject) -> Option<Value> {
-    object.metadata.managed_fields = None;
+    if let Some(entries) = &mut object.metadata.managed_fields {
+        entries.retain(|entry| entry.manager.as_deref() == Some(names::FIELD_MANAGER));
+    }
     serde_json::to_value(&object).ok()
 }
 

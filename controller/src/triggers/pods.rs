@@ -10,13 +10,13 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kruise_rollout::workload::PodView;
 use kube::api::{ApiResource, DynamicObject};
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use kube::{Api, ResourceExt as _};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::watch_config;
 use crate::backoff::WatchBackoff;
+use crate::connect::follow_objects;
 use crate::context::Context;
 use crate::telemetry::chain;
 
@@ -56,7 +56,7 @@ pub(crate) async fn follow(context: Arc<Context>, stop: CancellationToken) -> Re
 async fn watch(context: Arc<Context>, namespace: String, stop: CancellationToken) {
     let resource = ApiResource::erase::<Pod>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(context.client.clone(), &namespace, &resource);
-    let mut events = pin!(watcher(api, watch_config()).backoff(WatchBackoff::default()));
+    let mut events = pin!(follow_objects(api, watcher::Config::default()));
     let mut listed: HashSet<String> = HashSet::new();
     let mut owners = Owners::new(context.clone(), namespace.clone());
     while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {
@@ -134,13 +134,21 @@ impl Owners {
         };
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.context.client.clone(), &self.namespace, &resource);
-        let parent = match api.get_metadata_opt(&owner.name).await {
-            Ok(object) => {
-                object.and_then(|object| controller_of(&object.metadata).map(|owner| owner.uid.clone()))
-            }
-            Err(error) => {
-                tracing::warn!(namespace = self.namespace, error = %chain(&error), "An owner of pods cannot be read.");
-                return None;
+        let mut pauses = WatchBackoff::default();
+        let parent = loop {
+            match api.get_metadata_opt(&owner.name).await {
+                Ok(object) => {
+                    break object
+                        .and_then(|object| controller_of(&object.metadata).map(|owner| owner.uid.clone()));
+                }
+                Err(error) => {
+                    tracing::warn!(namespace = self.namespace, error = %chain(&error), "An owner of pods cannot be read.");
+                    if matches!(&error, kube::Error::Api(status) if status.code == 403) {
+                        return None;
+                    }
+                    // Nothing else would ever have the pod counted, if nothing happens to it.
+                    tokio::time::sleep(pauses.next().unwrap_or_default()).await;
+                }
             }
         };
         self.parents.insert(owner.uid.clone(), parent.clone());

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use kruise_rollout::api::v1beta1::Rollout;
 use kube::Api;
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use tokio_util::sync::CancellationToken;
 
-use super::watch_config;
-use crate::backoff::WatchBackoff;
+use crate::connect::follow_objects;
 use crate::context::Context;
 use crate::gates::Gate;
 use crate::telemetry::chain;
@@ -23,7 +22,7 @@ pub(crate) async fn follow(
     stop: CancellationToken,
 ) -> Result<(), Infallible> {
     let api: Api<Rollout> = Api::all(context.client.clone());
-    let mut events = pin!(watcher(api, watch_config()).backoff(WatchBackoff::default()));
+    let mut events = pin!(follow_objects(api, watcher::Config::default()));
     let mut listed: HashSet<Key> = HashSet::new();
     while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {
         match event {

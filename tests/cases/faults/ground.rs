@@ -1,0 +1,130 @@
+//! A control plane that a case may break, and what the cases say often.
+
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::{Value, json};
+use support::{ControlPlane, Installation, Options, Proxy, eventually};
+
+use crate::scene::{SOON, Scene, mark};
+
+/// An installation of one case at a time, with the operator running and no controller. The next case gets it, unless this one
+/// fails.
+pub struct Ground(Option<Installation<'static>>);
+
+static FREE: Mutex<Vec<Installation<'static>>> = Mutex::new(Vec::new());
+
+impl Ground {
+    /// Takes one that is free, or makes one.
+    pub async fn take() -> Self {
+        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(installation) = free {
+            return Self(Some(installation));
+        }
+        let control_plane = ControlPlane::start(Options::default()).await.unwrap();
+        // It ends with the process, like all that is started here.
+        let control_plane: &'static ControlPlane = Box::leak(Box::new(control_plane));
+        let mut installation = Installation::apply(control_plane).await.unwrap();
+        installation.start_operator(&[]).unwrap();
+        Self(Some(installation))
+    }
+
+    /// The same with a controller that runs alone, through a proxy.
+    pub async fn with_proxy() -> (Self, Proxy) {
+        let mut ground = Self::take().await;
+        let proxy = Proxy::start(ground.control_plane()).await.unwrap();
+        ground.start_alone(proxy.kubeconfig()).await;
+        (ground, proxy)
+    }
+
+    /// Starts a controller that needs no lease, and so need not wait for the lease of one that was killed.
+    pub async fn start_alone(&mut self, kubeconfig: &Path) {
+        let alone = ["--leader-elect=false"];
+        self.start_controller_with(kubeconfig, &alone).await.unwrap();
+    }
+}
+
+impl Deref for Ground {
+    type Target = Installation<'static>;
+
+    fn deref(&self) -> &Self::Target {
+        self.0.as_ref().unwrap()
+    }
+}
+
+impl DerefMut for Ground {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.0.as_mut().unwrap()
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        let Some(mut installation) = self.0.take() else {
+            return;
+        };
+        if std::thread::panicking() {
+            if let Some(controller) = &installation.controller {
+                print_log(&controller.log_tail(60));
+            }
+            return;
+        }
+        installation.kill_controller();
+        FREE.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(installation);
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the log of a case that has failed")]
+fn print_log(log: &str) {
+    eprintln!("--- log of the controller ---\n{log}");
+}
+
+/// One pod and an approval, then all.
+pub fn two_steps() -> Value {
+    json!([{"replicas": 1, "pause": {}}, {"replicas": "100%"}])
+}
+
+/// A sequence of numbers that look random and are the same in each run.
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// Whether the release has ended; approves where that is waited for.
+pub async fn over_or_approved(scene: &Scene<'_>) -> Result<(), String> {
+    let rollout = scene.rollout().await;
+    let status = &rollout["status"];
+    let held = mark(&scene.app().await, kruise_rollout::names::IN_PROGRESSING).is_string();
+    // The status may still speak of the release before.
+    if !held && status["phase"] == "Healthy" && status["currentStepState"] == "Completed" {
+        return Ok(());
+    }
+    if status["currentStepState"] == "StepPaused" {
+        scene.approve().await;
+    }
+    Err(format!("held: {held}, {status:#}"))
+}
+
+/// Approves whatever waits, until the release has ended with all pods on this version.
+pub async fn finish(scene: &Scene<'_>, version: &str) {
+    eventually(SOON, &format!("the release of {version} ends"), async || {
+        over_or_approved(scene).await
+    })
+    .await;
+    scene.wait_pods(version, 5).await;
+}
