@@ -19,10 +19,13 @@ pub const CONTROLLER: &str = "kruise-rollout-controller";
 pub const DEFAULT_NAMESPACE: &str = "kruise-rollout";
 /// Suffix of the names of our entries in the mutating webhook configuration, after plural and group.
 pub const HOLD_WEBHOOK: &str = "hold.rollouts.kruise.io";
-/// Name of our entry in the validating webhook configuration.
+/// Name of our entry for Rollouts in the validating webhook configuration.
 pub const REVIEW_WEBHOOK: &str = "review.rollouts.kruise.io";
-/// Name of the mutating and of the validating webhook configuration.
-pub const WEBHOOK_CONFIGURATION: &str = "kruise-rollout";
+/// Suffix of the names of our entries for workloads in the validating webhook configuration, after plural and group.
+pub const CONFIRM_WEBHOOK: &str = "confirm.rollouts.kruise.io";
+/// Name of the mutating and of the validating webhook configuration. The API server calls mutating webhooks in the order of these
+/// names, and ours is to see what the others have made of a write.
+pub const WEBHOOK_CONFIGURATION: &str = "zz-kruise-rollout";
 /// Name of the ClusterRole that owns what the controller registers, so that removing the RBAC removes the registrations.
 pub const CLUSTER_ROLE: &str = "kruise-rollout-controller";
 /// Name of the Service in front of the webhook, and of the Secret with its certificate.

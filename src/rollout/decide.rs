@@ -1,11 +1,12 @@
 use super::back::{free, is_free};
-use super::observed::{Children, Observed, Proof, Target, Workload};
+use super::observed::{Children, Observed, Proof, Stray, Target, Workload};
 use super::release::{Release, advance};
 use super::rest::{at_rest, guarded, unmarked};
 use super::status::{Draft, settled, why};
-use super::{Action, Decision, EditKind, Wake};
+use super::{Action, Announcement, Decision, EditKind, Wake};
 use crate::api::v1beta1::condition::{self, reason};
 use crate::api::v1beta1::{Rollout, phase};
+use crate::lens::PatchBuilder;
 use crate::names;
 use crate::plan::Plan;
 use crate::workload::{Adapter, TypeLabel, View};
@@ -21,16 +22,42 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
         },
         Some(rollout) => govern(observed, rollout),
     };
-    let strays = observed.strays.iter().flat_map(|stray| {
-        let patch = free(stray.adapter, stray.view, Children::Unknown)?;
-        Some(Action::Edit {
-            workload: stray.workload.clone(),
-            kind: patch.0,
-            patch: patch.1.build(),
-        })
-    });
-    decision.actions.splice(0..0, strays);
+    let mut actions = Vec::new();
+    for stray in &observed.strays {
+        if let Some((kind, patch)) = free(stray.adapter, stray.view, Children::Unknown) {
+            actions.extend(edit_to_free(stray.workload, kind, patch));
+        }
+    }
+    decision.actions.splice(0..0, actions);
+    let told = observed.strays.iter();
+    let told = told.filter_map(|stray| lets_go(observed.name, stray));
+    decision.actions.extend(told);
     decision
+}
+
+/// The write that ends governing, and what follows the last one.
+fn edit_to_free(workload: &Workload, kind: EditKind, patch: PatchBuilder) -> impl Iterator<Item = Action> {
+    let edit = Action::Edit {
+        workload: workload.clone(),
+        kind,
+        patch: patch.build(),
+    };
+    let disown = (kind == EditKind::Release).then(|| Action::Disown(workload.clone()));
+    std::iter::once(edit).chain(disown)
+}
+
+/// What is told when the rest of a release is let go because its Rollout governs the workload no more.
+fn lets_go(rollout: &str, stray: &Stray<'_>) -> Option<Action> {
+    // Once it is open there is nothing to let go of any more.
+    stray.view.hold().filter(|hold| hold.granted > 0)?;
+    let announcement = Announcement {
+        warning: true,
+        reason: "Released",
+        message: format!(
+            "Rollout {rollout} governs this workload no more: the rest of its release goes on without steps"
+        ),
+    };
+    Some(Action::AnnounceOn(stray.workload.clone(), announcement))
 }
 
 /// The target when it is there.
@@ -77,6 +104,13 @@ fn govern(observed: &Observed<'_>, rollout: &Rollout) -> Decision {
         }),
         _ => None,
     };
+    if let Some(p) = &present
+        && p.view.hold().is_none()
+        && p.view.partition_is_ours
+    {
+        // It was handed back, and we ended before we could disown it.
+        draft.act(Action::Disown(p.workload.clone()));
+    }
     if let Some(message) = refusal(observed, rollout) {
         let_go(
             &mut draft,
@@ -222,10 +256,7 @@ fn let_go(draft: &mut Draft<'_>, present: Option<&Present<'_>>, name: &str, end:
         return;
     };
     if let Some((kind, patch)) = free(p.adapter, p.view, p.children) {
-        draft.edit(p.workload, kind, patch);
-        if kind == EditKind::Release {
-            draft.act(Action::Disown(p.workload.clone()));
-        }
+        edit_to_free(p.workload, kind, patch).for_each(|action| draft.act(action));
     }
     let going = if end == phase::DISABLED {
         phase::DISABLING
@@ -298,7 +329,7 @@ fn broken_plan(draft: &mut Draft<'_>, message: &str) {
 
 /// Admission keeps the label while the workload is held; it may have been down.
 fn restore_label(draft: &mut Draft<'_>, p: &Present<'_>) {
-    let patch = crate::lens::PatchBuilder::new(p.view.skeleton.clone())
+    let patch = PatchBuilder::new(p.view.skeleton.clone())
         .test(["metadata", "uid"], p.view.uid.clone().into())
         .set(
             &["metadata", "labels", names::WORKLOAD_TYPE],

@@ -64,6 +64,16 @@ pub(super) fn unmarked(draft: &mut Draft<'_>, observed: &Observed<'_>, p: &Prese
     if let Some((reason, message)) = unfit(observed, p) {
         return not_governed(draft, reason, &message);
     }
+    if p.view
+        .marks
+        .hold
+        .as_ref()
+        .is_some_and(|hold| !hold.is_echoed_by(p.view.partition))
+    {
+        // Somebody has copied an object that was held and given it a partition of its own: the marks would take that away.
+        let unmark = p.adapter.release(p.view, Freedom::Free);
+        return draft.edit(p.workload, EditKind::Release, unmark);
+    }
     match p.proof {
         Proof::Refused {
             reason,
@@ -102,8 +112,8 @@ pub(super) fn at_rest(draft: &mut Draft<'_>, observed: &Observed<'_>, p: &Presen
             draft.edit(p.workload, EditKind::Hold, p.adapter.hold(p.view));
             return;
         }
-        Some(Likeness::Exact) => {}
-        // A change that nobody can hold any more, one that is none to the operator, or a mark of another version.
+        // A change that nobody can hold any more, one that is none to the operator, a mark of another version, or release marks
+        // that somebody has left there: nothing to write where all is as it should be.
         _ => draft.edit(
             p.workload,
             EditKind::Release,
@@ -149,18 +159,18 @@ fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
         let message = if ended {
             end_message(before)
         } else {
-            format!("{} is guarded and at rest", p.workload)
+            rest_message(p, under_way(p.view) == Some(true))
         };
         draft.say(phase::HEALTHY, message);
-        if ended {
-            // The release was handed back, and we ended before we could say so.
-            draft.act(Action::Disown(p.workload.clone()));
-        }
         match holds(&draft.status.conditions, condition::PROGRESSING) {
             true if ended => end_conditions(draft),
             true => super::status::progressing(draft, reason::COMPLETED),
             false => {}
         }
+    } else if let Some(now) = under_way(p.view)
+        && before.message == rest_message(p, !now)
+    {
+        draft.say(phase::HEALTHY, rest_message(p, now));
     }
     let stall = operator_silent(draft, p);
     draft.stall(stall);
@@ -186,6 +196,29 @@ fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
     if jump {
         no_jump(draft, written, "no release is in progress");
     }
+}
+
+/// What is said of a workload that has been found as it is: nothing of it was released by steps.
+fn rest_message(p: &Present<'_>, under_way: bool) -> String {
+    if under_way {
+        format!(
+            "{} is guarded from now on; the update that began before it was guarded goes on without steps",
+            p.workload
+        )
+    } else {
+        format!("{} is guarded and at rest", p.workload)
+    }
+}
+
+/// Whether an update that is not held is under way; `None` while the operator has not seen the present generation.
+fn under_way(view: &View) -> Option<bool> {
+    let reported = &view.reported;
+    let revisions = (&reported.current_revision, &reported.update_revision);
+    let differ = matches!(revisions, (Some(current), Some(update)) if current != update);
+    let behind = reported
+        .updated_replicas
+        .is_some_and(|updated| updated < view.replicas);
+    (view.observed() != Some(false)).then_some(differ && behind)
 }
 
 fn end_message(before: &RolloutStatus) -> String {

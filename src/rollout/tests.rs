@@ -1,11 +1,13 @@
 //! `decide` in a simulated world: scripted releases, and properties of any interleaving of users, operator, kubelet, controller
 //! and approvers.
 
+mod api;
 mod batches;
 mod cluster;
 mod control;
 mod course;
 mod deadline;
+mod found;
 mod labels;
 mod lifecycle;
 mod memory;
@@ -13,10 +15,13 @@ mod oracle;
 mod paused;
 mod properties;
 mod replan;
+mod replicas;
 mod rollback;
 mod scale;
+mod schedule;
 mod states;
 mod stuck;
 mod unfit;
+mod users;
 mod walk;
 mod world;

@@ -95,6 +95,14 @@ pub struct Hold {
     pub original: Original,
 }
 
+impl Hold {
+    /// Whether this partition is the grant itself, and so a state of ours rather than what a person asks for.
+    #[must_use]
+    pub fn is_echoed_by(&self, partition: Option<i64>) -> bool {
+        self.granted_text.is_some() && self.granted_text == partition.map(|partition| partition.to_string())
+    }
+}
+
 /// All marks of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {

@@ -90,6 +90,8 @@ pub struct View {
     pub ordinals: Ordinals,
     /// The partition, in pods that are kept back. Absent and zero have the same effect, but are not the same manifest.
     pub partition: Option<i64>,
+    /// Our field manager owns the partition: an apply by somebody else that changes it would conflict.
+    pub partition_is_ours: bool,
     /// Update type where it is not the rolling one, so that the partition has no effect.
     pub other_strategy: Option<String>,
     /// Pods are made and replaced one after the other, each once all others are ready: `spec.podManagementPolicy` is not
@@ -105,6 +107,9 @@ pub struct View {
     pub marks: Marks,
     /// The operator's report.
     pub reported: Reported,
+    /// Writes of ours come back with another template, since another webhook changes it in each: nothing is granted before this
+    /// time. No fact of the object, but one that those remember who write it.
+    pub rewritten: Option<jiff::Timestamp>,
     /// The parts of the object that our patches touch, for [`crate::lens::PatchBuilder`].
     pub skeleton: Value,
 }

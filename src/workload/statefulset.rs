@@ -60,6 +60,7 @@ impl Adapter for StatefulSetLike {
             replicas: self.replicas.get(object)?.unwrap_or(1),
             ordinals: Ordinals::read(object),
             partition,
+            partition_is_ours: self.partition_is_ours(object),
             other_strategy: strategy,
             in_order: POD_MANAGEMENT.get(object)?.as_deref() != Some("Parallel"),
             min_ready_seconds: MIN_READY_SECONDS.get(object)?.unwrap_or_default(),
@@ -74,6 +75,7 @@ impl Adapter for StatefulSetLike {
                 current_revision: CURRENT_REVISION.get(object)?.filter(|r| !r.is_empty()),
                 update_revision: UPDATE_REVISION.get(object)?.filter(|r| !r.is_empty()),
             },
+            rewritten: None,
             skeleton: self.skeleton(object),
         })
     }
@@ -161,6 +163,15 @@ impl StatefulSetLike {
             Some(value) if value == self.type_label() => TypeLabel::Right,
             Some(value) => TypeLabel::Wrong(value.to_owned()),
         }
+    }
+
+    fn partition_is_ours(&self, object: &Value) -> bool {
+        let field = format!("/fieldsV1/f:{}", self.partition.path().join("/f:"));
+        let mut entries = object["metadata"]["managedFields"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        entries.any(|entry| entry["manager"] == names::FIELD_MANAGER && entry.pointer(&field).is_some())
     }
 
     /// The strategy and our annotations. An annotations map that is there is kept, if empty, since it must not be written anew.

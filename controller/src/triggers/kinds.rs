@@ -226,8 +226,11 @@ pub(crate) fn put_answer(context: &Context, place: &Place, object: DynamicObject
     }
 }
 
+/// The object without the managed fields of others.
 fn projectable(mut object: DynamicObject) -> Option<Value> {
-    object.metadata.managed_fields = None;
+    if let Some(entries) = &mut object.metadata.managed_fields {
+        entries.retain(|entry| entry.manager.as_deref() == Some(names::FIELD_MANAGER));
+    }
     serde_json::to_value(&object).ok()
 }
 

@@ -9,7 +9,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use k8s_openapi::ByteString;
 use kruise_rollout::admission::rollout::{WorkloadClaim, review as review_rollout};
-use kruise_rollout::admission::workload::{Outcome, Write, review as review_workload};
+use kruise_rollout::admission::workload::{Outcome, Verdict, Write, review as review_workload};
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::names;
 use kruise_rollout::rollout::Workload;
@@ -23,8 +23,10 @@ use crate::world::Place;
 
 /// Path of the mutating webhook.
 pub(crate) const MUTATE: &str = "/mutate";
-/// Path of the validating webhook.
+/// Path of the validating webhook of Rollouts.
 pub(crate) const VALIDATE: &str = "/validate";
+/// Path of the validating webhook of workloads.
+pub(crate) const CONFIRM: &str = "/confirm";
 /// How long a review waits for the Rollouts of a process that has just started; less than the API server waits.
 const KNOWN_WITHIN: Duration = Duration::from_secs(3);
 
@@ -71,6 +73,7 @@ pub(crate) fn router(context: Arc<Context>) -> Router {
     Router::new()
         .route(MUTATE, post(mutate))
         .route(VALIDATE, post(validate))
+        .route(CONFIRM, post(confirm))
         .with_state(context)
 }
 
@@ -80,6 +83,10 @@ async fn mutate(State(context): State<Arc<Context>>, body: Bytes) -> Response {
 
 async fn validate(State(context): State<Arc<Context>>, body: Bytes) -> Response {
     answer(&context, &body, examine).await
+}
+
+async fn confirm(State(context): State<Arc<Context>>, body: Bytes) -> Response {
+    answer(&context, &body, check).await
 }
 
 /// What is answered beside the UID, and its name in metrics.
@@ -128,18 +135,13 @@ async fn answer(context: &Context, body: &[u8], verdict: fn(&Context, &Request) 
         .into_response()
 }
 
-/// The mutating verdict on a workload.
-fn judge(context: &Context, request: &Request) -> Answer {
+/// What the core says of a write to a workload; nothing of kinds that are not supported.
+fn verdict(context: &Context, request: &Request) -> Option<Verdict> {
     let kind = GroupKind {
         group: request.kind.group.clone(),
         kind: request.kind.kind.clone(),
     };
-    let Some(adapter) = adapter_for(&kind) else {
-        return Answer {
-            response: json!({"allowed": true}),
-            result: "unchanged",
-        };
-    };
+    let adapter = adapter_for(&kind)?;
     let by_controller = request.user_info.username == context.username
         && request.options["fieldManager"].as_str() == Some(names::FIELD_MANAGER);
     let place = Place {
@@ -150,7 +152,7 @@ fn judge(context: &Context, request: &Request) -> Answer {
         },
     };
     let claim = context.world.claim(&place);
-    let verdict = review_workload(
+    Some(review_workload(
         adapter,
         Write {
             old: &request.old_object,
@@ -158,8 +160,18 @@ fn judge(context: &Context, request: &Request) -> Answer {
             by_controller,
             claimed_by: claim.as_deref(),
         },
-    );
+    ))
+}
+
+/// The mutating verdict on a workload.
+fn judge(context: &Context, request: &Request) -> Answer {
     let mut response = json!({"allowed": true});
+    let Some(verdict) = verdict(context, request) else {
+        return Answer {
+            response,
+            result: "unchanged",
+        };
+    };
     if !verdict.patch.0.is_empty() {
         let patch = serde_json::to_vec(&verdict.patch).unwrap_or_default();
         response["patchType"] = json!("JSONPatch");
@@ -174,6 +186,27 @@ fn judge(context: &Context, request: &Request) -> Answer {
         Outcome::Clamped => "clamped",
     };
     Answer { response, result }
+}
+
+/// The validating verdict on a workload, as it is going to be stored: it must be what the mutating one makes of it.
+fn check(context: &Context, request: &Request) -> Answer {
+    if verdict(context, request).is_none_or(|verdict| verdict.patch.0.is_empty()) {
+        return Answer {
+            response: json!({"allowed": true}),
+            result: "accepted",
+        };
+    }
+    let message = format!(
+        "{} {}: another mutating webhook has changed the template or the hold after it had been looked at, so that pods would be \
+         updated without a step of their Rollout. Take the workload out of that webhook's rules, or have it called before {}",
+        request.kind.kind,
+        request.name,
+        names::WEBHOOK_CONFIGURATION
+    );
+    Answer {
+        response: json!({"allowed": false, "status": {"code": 403, "reason": "Forbidden", "message": message}}),
+        result: "refused",
+    }
 }
 
 /// The validating verdict on a Rollout.
@@ -209,5 +242,73 @@ fn examine(context: &Context, request: &Request) -> Answer {
     Answer {
         response,
         result: "accepted",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kruise_rollout::workload::{Guard, TemplateId};
+    use kube::{Client, Config};
+    use tokio::sync::{Notify, mpsc, watch};
+
+    use super::*;
+    use crate::queue::Queue;
+    use crate::world::World;
+
+    fn context() -> Context {
+        let (events, _) = mpsc::channel(1);
+        // Nobody is asked.
+        let client = Client::try_from(Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+        Context {
+            client,
+            namespace: "ops".to_owned(),
+            username: "controller".to_owned(),
+            replace_stuck_pods: false,
+            world: World::default(),
+            queue: Queue::new(),
+            metrics: Arc::default(),
+            kinds_changed: Notify::new(),
+            releases_changed: Notify::new(),
+            definitions: watch::Sender::new(0),
+            registered: watch::Sender::new(Vec::new()),
+            events,
+        }
+    }
+
+    /// A template change of an app with these annotations.
+    fn review(annotations: &Value) -> Vec<u8> {
+        let app = |image: &str| {
+            json!({"metadata": {"name": "my-app", "uid": "u", "annotations": annotations},
+                "spec": {"template": {"spec": {"containers": [{"image": image}]}}}})
+        };
+        let request = json!({"uid": "r", "kind": {"group": "example.io", "version": "v1", "kind": "MyStatefulApp"},
+            "name": "my-app", "namespace": "shop", "object": app("v2"), "oldObject": app("v1")});
+        json!({"request": request}).to_string().into_bytes()
+    }
+
+    async fn body(response: Response) -> Value {
+        let bytes = axum::body::to_bytes(response.into_body(), 10_000).await.unwrap();
+        serde_json::from_slice(&bytes).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn r62_nobodys_is_not_said_before_the_rollouts_are_known() {
+        let context = context();
+        let unmarked = review(&json!({}));
+        let early = answer(&context, &unmarked, judge).await;
+        assert_eq!(early.status(), StatusCode::SERVICE_UNAVAILABLE);
+
+        // A mark says enough.
+        let text = Guard::text("u", "ro", &TemplateId::of(&json!({})));
+        let marked = answer(&context, &review(&json!({names::GUARDED_BY: text})), judge).await;
+        assert!(body(marked).await["response"]["patch"].is_string());
+
+        let (waited, ()) = tokio::join!(answer(&context, &unmarked, judge), async {
+            tokio::task::yield_now().await;
+            context.world.rollouts_known();
+        });
+        let waited = body(waited).await;
+        assert_eq!(waited["response"]["allowed"], true);
+        assert!(waited["response"]["patch"].is_null());
     }
 }

@@ -1,110 +1,224 @@
 //! The operator and the kubelet of the simulated world.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::world::{APP, Pod, World, revision};
+use super::world::{Pod, World, is_of, revision};
+use crate::workload::View;
+
+/// A workload as an operator remembers it whose watch is late, and how many of its pods were allowed to run its template then.
+#[derive(Clone, Debug)]
+pub(super) struct Frozen {
+    object: Value,
+    view: View,
+    limit: Option<u32>,
+}
 
 impl World {
+    /// From now on the operator does not see what becomes of the workload.
+    pub(super) fn freeze(&mut self) {
+        let limit = self.limit();
+        self.frozen = self.workload.as_ref().map(|object| Frozen {
+            object: object.clone(),
+            view: self.view(),
+            limit,
+        });
+    }
+
     /// One sync of the operator: creates what is missing, removes what is too much, updates one pod, reports.
     pub(super) fn operate(&mut self) {
+        self.sync();
+        self.report();
+    }
+
+    /// The report of the last sync arrives.
+    pub(super) fn report(&mut self) {
+        let Some((uid, status)) = self.late.take() else {
+            return;
+        };
+        let Some(mut new) = self.workload.clone() else {
+            return;
+        };
+        if new["metadata"]["uid"] == uid {
+            new["status"] = status;
+            self.store(new);
+        }
+    }
+
+    /// One sync whose report is still on its way.
+    pub(super) fn sync(&mut self) {
         let Some(object) = &self.workload else { return };
-        let object = object.clone();
-        let view = self.view();
+        let uid = &object["metadata"]["uid"];
+        let (object, view, limit) = match &self.frozen {
+            Some(frozen) if frozen.object["metadata"]["uid"] == *uid => {
+                (frozen.object.clone(), frozen.view.clone(), frozen.limit)
+            }
+            _ => (object.clone(), self.view(), self.limit()),
+        };
         let update = revision(&object["spec"]["template"]);
-        let mut current = self.oracle.current.clone().unwrap_or_else(|| update.clone());
-        let rolling = view.other_strategy.is_none();
-        let partition = u32::try_from(view.partition_in_force()).unwrap();
-        let (replicas, live) = (view.replicas, |pod: &Pod| !pod.terminating);
-        let in_order = object["spec"]["podManagementPolicy"] == "OrderedReady";
-        let now = self.now;
-        let mut complete = true;
-        for ordinal in 0..replicas {
-            if let std::collections::btree_map::Entry::Vacant(e) = self.pods.entry(ordinal) {
-                let held_back = rolling && ordinal < partition;
-                let revision = if held_back {
-                    current.clone()
-                } else {
-                    update.clone()
-                };
-                self.pods_made += 1;
-                e.insert(Pod {
-                    created: now,
-                    since: now,
-                    revision,
-                    uid: format!("p{}", self.pods_made),
-                    ..Pod::default()
-                });
-                self.oracle_sees_a_pod(ordinal, &update, &current);
+        let current = self.oracle.current.clone().unwrap_or_else(|| update.clone());
+        let operator = Operator {
+            view,
+            limit,
+            update,
+            current,
+            in_order: object["spec"]["podManagementPolicy"] == "OrderedReady",
+        };
+        if self.complete(&operator) && !self.condemn(&operator) {
+            self.update(&operator);
+        }
+        let status = self.status_by(&operator);
+        self.late = Some((object["metadata"]["uid"].clone(), status));
+    }
+
+    /// Creates pods that are missing; true when the sync goes on after that.
+    fn complete(&mut self, operator: &Operator) -> bool {
+        for ordinal in 0..operator.view.replicas {
+            match self.pods.get_mut(&ordinal) {
+                None => {
+                    self.pods_made += 1;
+                    let pod = Pod {
+                        created: self.now,
+                        since: self.now,
+                        uid: format!("p{}", self.pods_made),
+                        owner: operator.view.uid.clone(),
+                        revision: operator.revision_of(ordinal).to_owned(),
+                        ..Pod::default()
+                    };
+                    self.pods.insert(ordinal, pod);
+                    self.oracle_sees_a_pod(ordinal, operator);
+                }
+                // Of another workload of the same name, or done: it has to go first.
+                Some(pod) if pod.owner != operator.view.uid || pod.failed => pod.terminating = true,
+                Some(_) => {}
             }
             let pod = &self.pods[&ordinal];
-            complete = pod.ready && live(pod);
-            if in_order && !complete {
-                break;
+            if operator.in_order && (!pod.ready || pod.terminating) {
+                return false;
             }
         }
-        if let Some(condemned) = self
-            .pods
-            .keys()
-            .next_back()
-            .copied()
-            .filter(|last| *last >= replicas)
+        true
+    }
+
+    /// Asks the last pod that is too much to go.
+    fn condemn(&mut self, operator: &Operator) -> bool {
+        let last = self.pods.keys().next_back().copied();
+        let condemned = last.filter(|last| *last >= operator.view.replicas);
+        if let Some(ordinal) = condemned {
+            self.delete_pod(ordinal);
+        }
+        condemned.is_some()
+    }
+
+    /// Asks the next pod on another revision to go, highest ordinal first, once those above it are ready.
+    fn update(&mut self, operator: &Operator) {
+        if operator.view.other_strategy.is_some() {
+            return;
+        }
+        let done = |pod: &Pod| pod.revision == operator.update && pod.ready && !pod.terminating;
+        let open = self.pods.range(operator.partition()..).rev();
+        let next = open.map(|(at, pod)| (*at, pod)).find(|(_, pod)| !done(pod));
+        if let Some((ordinal, pod)) = next
+            && pod.revision != operator.update
+            && !pod.terminating
         {
-            self.delete_pod(condemned);
-        } else if rolling && (complete || !in_order) {
-            let next = self
-                .pods
-                .iter()
-                .rev()
-                .take_while(|(ordinal, _)| **ordinal >= partition);
-            let next = next.map(|(ordinal, pod)| (*ordinal, pod.clone()));
-            let mut next = next.skip_while(|(_, pod)| pod.revision == update && pod.ready && live(pod));
-            if let Some((ordinal, pod)) = next.next()
-                && pod.revision != update
-                && live(&pod)
-            {
-                self.delete_pod(ordinal);
-            }
+            self.delete_pod(ordinal);
         }
+    }
+
+    fn status_by(&mut self, operator: &Operator) -> Value {
+        let Operator {
+            view,
+            update,
+            current,
+            ..
+        } = operator;
         let count = |picked: &dyn Fn(&Pod) -> bool| self.pods.values().filter(|pod| picked(pod)).count();
-        let updated = count(&|pod| live(pod) && pod.revision == update);
+        let live = |pod: &Pod| !pod.terminating && pod.owner == view.uid;
+        let updated = count(&|pod| live(pod) && pod.revision == *update);
         let ready = count(&|pod| live(pod) && pod.ready);
-        let all = [updated, ready, self.pods.len()]
+        let exist = count(&|pod| pod.owner == view.uid);
+        let all = [updated, ready, exist]
             .iter()
-            .all(|n| *n == replicas as usize);
-        if rolling && all {
-            current.clone_from(&update);
-        }
-        let mut status = json!({"replicas": self.pods.len(), "readyReplicas": ready});
+            .all(|n| *n == view.replicas as usize);
+        let current = if view.other_strategy.is_none() && all {
+            update
+        } else {
+            current
+        };
+        let mut status = json!({"replicas": exist, "readyReplicas": ready});
         if self.habits.observed_generation {
             status["observedGeneration"] = json!(view.generation);
         }
         if self.habits.revisions {
             status["updatedReplicas"] = json!(updated);
             status["currentRevision"] = json!(if self.habits.current_at_once {
-                &update
+                update
             } else {
-                &current
+                current
             });
             status["updateRevision"] = json!(update);
         }
-        self.oracle.current = Some(current);
-        let mut new = object;
-        new["status"] = status;
-        self.store(new);
+        self.oracle.current = Some(current.clone());
+        status
     }
 
     /// Pods that were asked to go are gone, the others become ready unless they are broken.
     pub(super) fn kubelet(&mut self) {
-        self.pods.retain(|_, pod| !pod.terminating);
-        for pod in self.pods.values_mut() {
-            let ready = !self
-                .broken
-                .iter()
-                .any(|image| pod.revision == format!("{APP}-{image}"));
+        let ordinals: Vec<u32> = self.pods.keys().copied().collect();
+        for ordinal in ordinals {
+            if !(self.lingering && self.pods[&ordinal].terminating) {
+                self.kubelet_of(ordinal);
+            }
+        }
+        self.oracle_looks();
+    }
+
+    /// The same for one pod.
+    pub(super) fn kubelet_of(&mut self, ordinal: u32) {
+        let Some(pod) = self.pods.get_mut(&ordinal) else {
+            return;
+        };
+        if pod.terminating {
+            self.pods.remove(&ordinal);
+        } else {
+            let ready = !pod.failed && !self.broken.iter().any(|image| is_of(&pod.revision, image));
             if pod.ready != ready {
                 (pod.ready, pod.since) = (ready, self.now);
             }
         }
         self.oracle_looks();
+    }
+
+    /// A pod stops being ready, or ends.
+    pub(super) fn fail_pod(&mut self, ordinal: u32, for_good: bool) {
+        if let Some(pod) = self.pods.get_mut(&ordinal) {
+            if pod.ready {
+                (pod.ready, pod.since) = (false, self.now);
+            }
+            pod.failed |= for_good;
+        }
+    }
+}
+
+/// What the operator acts on.
+pub(super) struct Operator {
+    pub(super) view: View,
+    /// How many pods may run the template of this view; `None`: any number.
+    pub(super) limit: Option<u32>,
+    pub(super) update: String,
+    pub(super) current: String,
+    /// OrderedReady: nothing else is done while a pod is missing or not ready.
+    in_order: bool,
+}
+
+impl Operator {
+    fn partition(&self) -> u32 {
+        u32::try_from(self.view.partition_in_force()).unwrap()
+    }
+
+    /// The revision of a new pod.
+    fn revision_of(&self, ordinal: u32) -> &str {
+        let held_back = self.view.other_strategy.is_none() && ordinal < self.partition();
+        if held_back { &self.current } else { &self.update }
     }
 }

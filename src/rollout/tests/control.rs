@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::world::{APP, NAMESPACE, Pod, ROLLOUT, Seen, World, adapter, app, brief};
-use crate::api::v1beta1::{Rollout, step_state};
+use super::api::{Failure, own_partition};
+use super::world::{APP, NAMESPACE, Pod, Pods, ROLLOUT, Seen, World, adapter, app, brief};
+use crate::api::v1beta1::{Rollout, RolloutStatus, step_state};
 use crate::lens::FieldError;
 use crate::names;
 use crate::rollout::{
-    Action, Children, Decision, Observed, PodPatch, Proof, Stray, Target, Wake, Workload, decide,
+    Action, Children, Decision, Observed, PodPatch, Proof, Stray, Target, Wake, Workload, decide, refused,
 };
 use crate::workload::{Guard, PodView, Trouble, View};
 
 /// The resource version of a pod: what can change of it.
 fn version(pod: &Pod) -> String {
-    format!("{}-{}", pod.ready, pod.terminating)
+    format!("{}-{}-{}", pod.ready, pod.terminating, pod.failed)
 }
 
 impl World {
@@ -32,14 +33,19 @@ impl World {
     pub(super) fn restart(&mut self) {
         self.proof = Proof::Unknown;
         self.watching = false;
+        self.rewritten = None;
     }
 
     fn view_of(&self, seen: &Seen) -> Option<Result<View, FieldError>> {
         let object = seen.workload.as_ref()?;
-        Some(match &self.workload {
+        let view = match &self.workload {
             Some(present) if present == object => Ok(self.view()),
             _ => adapter().view(object),
-        })
+        };
+        Some(view.map(|view| View {
+            rewritten: self.rewritten,
+            ..view
+        }))
     }
 
     pub(super) fn decide(&self, seen: &Seen) -> Decision {
@@ -52,16 +58,17 @@ impl World {
         let pods: Vec<PodView> = seen
             .pods
             .iter()
+            .filter(|(_, pod)| Some(&pod.owner) == uid.as_ref())
             .map(|(ordinal, pod)| PodView {
                 name: format!("{APP}-{ordinal}"),
                 uid: pod.uid.clone(),
-                owner: uid.clone(),
-                revision: self.habits.pod_labels.then(|| pod.revision.clone()),
                 rollout_id: pod.rollout_id.clone(),
                 batch_id: pod.batch_id.clone(),
+                owner: Some(pod.owner.clone()),
+                revision: self.habits.pod_labels.then(|| pod.revision.clone()),
                 ready: pod.ready,
                 terminating: pod.terminating,
-                finished: false,
+                finished: pod.failed,
                 reason: None,
                 created: Some(pod.created),
                 since: Some(pod.since),
@@ -130,59 +137,81 @@ impl World {
 
     /// The controller acts on what it saw, and dies after so many actions.
     pub(super) fn control_on(&mut self, seen: &Seen, survives: usize) {
+        let decision = self.begin(seen);
+        for (done, action) in decision.actions.iter().enumerate() {
+            if done >= survives {
+                return self.restart();
+            }
+            if let Err(failure) = self.act(seen, action) {
+                return self.tell(seen, failure);
+            }
+        }
+        if decision.actions.len() >= survives {
+            return self.restart();
+        }
+        if let Some(status) = decision.status
+            && let Err(failure) = self.write_status(seen, status)
+        {
+            self.tell(seen, failure);
+        }
+    }
+
+    /// The controller decides, and watches pods of a workload that is held.
+    pub(super) fn begin(&mut self, seen: &Seen) -> Decision {
         let decision = self.decide(seen);
         self.oracle_sees_a_decision(&decision);
         let held = self
             .view_of(seen)
             .is_some_and(|view| view.is_ok_and(|view| view.hold().is_some()));
         self.watching = held;
-        for (done, action) in decision.actions.iter().enumerate() {
-            if done >= survives {
-                return self.restart();
-            }
-            if !self.act(seen, action) {
-                return;
-            }
+        decision
+    }
+
+    /// Writes a status over the one that was read.
+    pub(super) fn write_status(&mut self, seen: &Seen, status: RolloutStatus) -> Result<(), Failure> {
+        self.arrives()?;
+        let version = |rollout: &Option<Rollout>| {
+            let metadata = &rollout.as_ref()?.metadata;
+            Some((metadata.uid.clone(), metadata.resource_version.clone()))
+        };
+        if self.rollout.is_none() || version(&self.rollout) != version(&seen.rollout) {
+            return Err(Failure::Raced);
         }
-        if decision.actions.len() >= survives {
-            return self.restart();
+        let state = brief(&status);
+        if self.states.last() != Some(&state) {
+            self.states.push(state);
         }
-        let version =
-            |rollout: &Option<Rollout>| rollout.as_ref().and_then(|r| r.metadata.resource_version.clone());
-        if let Some(status) = decision
-            .status
-            .filter(|_| version(&self.rollout) == version(&seen.rollout))
-        {
-            let state = brief(&status);
-            if self.states.last() != Some(&state) {
-                self.states.push(state);
-            }
-            self.status_writes += 1;
-            self.oracle_sees_a_move(&self.status(), &status);
-            self.oracle_sees_a_status(&status);
-            if let Some(rollout) = &mut self.rollout {
-                rollout.status = Some(status);
-            }
-            self.touch_rollout(false);
+        self.status_writes += 1;
+        self.oracle_sees_a_move(&self.status(), &status);
+        self.oracle_sees_a_status(&status);
+        if let Some(rollout) = &mut self.rollout {
+            rollout.status = Some(status);
+        }
+        self.touch_rollout(false);
+        self.answered()
+    }
+
+    /// The controller says what the API server will not have.
+    pub(super) fn tell(&mut self, seen: &Seen, failure: Failure) {
+        let rollout = seen.rollout.as_ref().filter(|_| failure == Failure::Refused);
+        if let Some(status) = rollout.and_then(|rollout| refused(rollout, "no right to do so", self.now)) {
+            let _ = self.write_status(seen, status);
         }
     }
 
-    /// Carries an action out; false when the race is lost.
-    fn act(&mut self, seen: &Seen, action: &Action) -> bool {
+    /// Carries an action out.
+    pub(super) fn act(&mut self, seen: &Seen, action: &Action) -> Result<(), Failure> {
         match action {
             Action::Guard => self.guard(seen),
             Action::Edit { patch, .. } => {
-                let Some(mut new) = self.workload.clone() else {
-                    return false;
-                };
-                if json_patch::patch(&mut new, patch).is_err() {
-                    return false;
-                }
-                self.oracle_sees_an_edit(&new);
-                self.store(new);
-                true
+                self.arrives()?;
+                let mut new = self.workload.clone().ok_or(Failure::Raced)?;
+                json_patch::patch(&mut new, patch).map_err(|_| Failure::Raced)?;
+                self.put_step(seen, new)?;
+                self.answered()
             }
             Action::DropFinalizer => {
+                self.arrives()?;
                 if let Some(rollout) = &mut self.rollout {
                     rollout.metadata.finalizers = None;
                     if rollout.metadata.deletion_timestamp.is_some() {
@@ -190,35 +219,37 @@ impl World {
                     }
                 }
                 self.touch_rollout(false);
-                true
+                self.answered()
             }
             Action::Replace {
                 pod: name,
                 uid,
                 resource_version,
             } => {
+                self.arrives()?;
                 let same =
                     |pod: &Pod| pod.uid == *uid && version(pod) == *resource_version && !pod.terminating;
-                let found = self
-                    .pods
-                    .iter()
-                    .find(|(ordinal, pod)| *name == format!("{APP}-{ordinal}") && same(pod));
-                let Some(ordinal) = found.map(|(ordinal, _)| *ordinal) else {
-                    return false;
-                };
-                self.oracle_sees_a_replacement(ordinal);
+                let mut pods = self.pods.iter();
+                let found = pods.find(|(ordinal, pod)| *name == format!("{APP}-{ordinal}") && same(pod));
+                let ordinal = found.map(|(ordinal, _)| *ordinal).ok_or(Failure::Raced)?;
+                self.oracle_sees_a_replacement(ordinal, seen);
                 self.delete_pod(ordinal);
-                true
+                self.answered()
             }
-            Action::Announce(event) => {
+            Action::Announce(event) | Action::AnnounceOn(_, event) => {
                 self.events.push(event.reason);
-                true
+                Ok(())
+            }
+            Action::Record => {
+                self.arrives()?;
+                self.answered()
             }
             Action::LabelPods(patches) => {
+                self.arrives()?;
                 patches.iter().for_each(|patch| self.label_pod(patch));
-                true
+                self.answered()
             }
-            Action::Record | Action::Disown(_) => true,
+            Action::Disown(_) => self.disown(seen),
         }
     }
 
@@ -244,15 +275,42 @@ impl World {
         }
     }
 
+    /// Stores an object that the controller has written.
+    fn put_step(&mut self, seen: &Seen, new: Value) -> Result<(), Failure> {
+        let old = self.object().clone();
+        let mut stored = self.admit(new, true).ok_or(Failure::Broken)?;
+        self.oracle_sees_an_edit(&stored, seen);
+        self.oracle_sees_a_step_of_ours(&old, &stored);
+        if adapter().view(&stored).unwrap().partition != self.partition() {
+            own_partition(&mut stored, true);
+        }
+        self.store(stored);
+        Ok(())
+    }
+
+    fn disown(&mut self, seen: &Seen) -> Result<(), Failure> {
+        let Some(mut object) = self.workload.clone() else {
+            return Err(Failure::Raced);
+        };
+        if self.view().partition_is_ours {
+            self.arrives()?;
+            own_partition(&mut object, false);
+            self.put_step(seen, object)?;
+            self.answered()?;
+        }
+        Ok(())
+    }
+
     /// Marks the workload if admission answers.
-    fn guard(&mut self, seen: &Seen) -> bool {
-        let (Some(object), Some(now)) = (&seen.workload, &self.workload) else {
-            return false;
+    fn guard(&mut self, seen: &Seen) -> Result<(), Failure> {
+        self.arrives()?;
+        let (Some(object), Some(now)) = (&seen.workload, self.workload.clone()) else {
+            return Err(Failure::Raced);
         };
         if object["metadata"]["uid"] != now["metadata"]["uid"] || object["spec"] != now["spec"] {
-            return false;
+            return Err(Failure::Raced);
         }
-        if !self.webhook {
+        if !self.webhook || self.unreachable {
             let retry = self.now + SignedDuration::from_secs(30);
             let message = "a template change came back as it was: is the webhook reachable?".to_owned();
             self.proof = Proof::Refused {
@@ -260,35 +318,54 @@ impl World {
                 message,
                 retry,
             };
-            return true;
+            return Ok(());
         }
         let view = self.view();
-        let mut new = now.clone();
         let text = Guard::text(&view.uid, ROLLOUT, &view.template);
-        json_patch::merge(
-            &mut new,
-            &json!({"metadata": {"annotations": {names::GUARDED_BY: text}}}),
-        );
-        if view.guard().is_none() {
-            self.store(new);
+        if view.guard().is_none() && view.hold().is_none() {
+            let mut new = now;
+            json_patch::merge(
+                &mut new,
+                &json!({"metadata": {"annotations": {names::GUARDED_BY: text}}}),
+            );
+            self.put_step(seen, new)?;
         }
         self.proof = Proof::Proven;
-        true
+        self.answered()
     }
 
     // ---- all of them together ----
 
+    /// The controller looks at what it made until it wants nothing more, which must be soon.
+    pub(super) fn quiet(&mut self) {
+        for _ in 0..8 + self.faults.len() {
+            let before = self.state();
+            self.control();
+            if self.state() == before {
+                return self.check();
+            }
+        }
+        panic!(
+            "the controller does not come to rest: {self:?} {:?}",
+            self.status()
+        );
+    }
+
     /// Everybody acts until nothing changes, without time passing. Then the controller must be silent.
     pub(super) fn settle(&mut self) {
         for _ in 0..400 {
-            let before = (self.clock, self.pods.clone(), self.proof.clone(), self.watching);
+            let before = self.state();
             self.control();
             // What it wrote it sees before the operator does.
             self.control();
             self.operate();
             self.kubelet();
-            if (self.clock, self.pods.clone(), self.proof.clone(), self.watching) == before {
-                return self.check();
+            if self.state() == before {
+                self.check();
+                if self.frozen.is_none() {
+                    self.check_labels();
+                }
+                return;
             }
         }
         panic!(
@@ -299,13 +376,24 @@ impl World {
         );
     }
 
+    /// Whether anything has changed is seen here.
+    fn state(&self) -> (u64, Pods, Proof, bool, usize) {
+        let memory = (self.proof.clone(), self.watching);
+        (
+            self.clock,
+            self.pods.clone(),
+            memory.0,
+            memory.1,
+            self.faults.len(),
+        )
+    }
+
     /// The controller wants nothing of a world that is settled, and nothing has escaped.
     pub(super) fn check(&self) {
         let decision = self.decide(&self.seen());
         let quiet = decision.actions.is_empty() && decision.status.is_none();
         assert!(quiet, "not silent: {:?}\n{:?}", decision.actions, decision.status);
         assert_eq!(self.oracle.breaches, Vec::<String>::new());
-        self.check_labels();
     }
 
     /// People approve and time passes until the Rollout is Healthy.

@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::world::{Pod, World, adapter, revision};
-use crate::api::v1beta1::{CanaryStrategy, RolloutStatus};
+use super::cluster::Operator;
+use super::world::{Pod, Seen, World, adapter, revision};
+use crate::api::v1beta1::{CanaryStrategy, RolloutStatus, phase, step_state};
 use crate::names;
 use crate::plan::{Pause, Plan};
 use crate::rollout::{Action, Decision};
+use crate::workload::{Hold, Original, TypeLabel, View};
 
 /// How far a release may be.
 #[derive(Clone, Copy, Debug)]
@@ -47,12 +49,18 @@ pub(super) struct Oracle {
     pub(super) asked: Option<Option<i64>>,
     /// The highest step that is justified, by template.
     reach: BTreeMap<String, Reach>,
+    /// The highest step of a release that the status has told, by template; forgotten when there is a cause to go back.
+    told: Option<(String, i32)>,
     /// The step that a person wrote to go to in the release of a template, until a status answers it.
     jump: Option<(String, usize)>,
+    /// The status was lost, so that the marks tell how far a release is.
+    lost: bool,
     /// Ordinals that the scale subresource added above the partition.
     exempt: BTreeSet<u32>,
     /// Every way that the status has taken from one state to another.
     pub(super) moves: BTreeSet<(String, String)>,
+    /// Somebody has written nonsense into the status: ways lead on from there that no table names.
+    pub(super) damaged: bool,
     /// What must not have happened.
     pub(super) breaches: Vec<String>,
 }
@@ -67,7 +75,8 @@ impl World {
     }
 
     /// Pods that may run the update template now; `None`: any number.
-    fn limit(&self) -> Option<u32> {
+    pub(super) fn limit(&self) -> Option<u32> {
+        self.workload.as_ref()?;
         let template = self.view().template;
         let update = revision(&self.object()["spec"]["template"]);
         let done = self
@@ -91,16 +100,23 @@ impl World {
         ) else {
             return;
         };
+        let view = self.view();
         let update = revision(&self.object()["spec"]["template"]);
         let runs = self
             .pods
             .values()
             .filter(|pod| pod.revision == update && !pod.terminating && pod.ready)
             .count();
-        let (now, template) = (self.now, self.view().template.to_string());
+        let (now, template, lost) = (self.now, view.template.to_string(), self.oracle.lost);
         let Some(reach) = self.oracle.reach.get_mut(&template) else {
             return;
         };
+        if let Some(hold) = view.hold().filter(|_| lost) {
+            let step = plan.step_of_partition(hold.granted);
+            if step > reach.step {
+                *reach = reach.at(step);
+            }
+        }
         while !plan.is_last(reach.step) {
             let step = plan.step(reach.step);
             if runs as u32 + plan.tolerated(reach.step) >= step.exposure {
@@ -120,7 +136,7 @@ impl World {
 
     pub(super) fn oracle_approves(&mut self, template: &str, step: i32) {
         if let Some(reach) = self.oracle.reach.get_mut(template) {
-            let next = usize::try_from(step).unwrap() + 1;
+            let next = usize::try_from(step).unwrap_or_default() + 1;
             if next > reach.step {
                 *reach = reach.at(next);
             }
@@ -130,6 +146,7 @@ impl World {
 
     /// A person writes the step to go to next. The plan may get so many steps before the controller looks.
     pub(super) fn oracle_jumps(&mut self, template: &str, to: i32) {
+        self.oracle.told = None;
         self.oracle.jump = usize::try_from(to).ok().map(|to| (template.to_owned(), to));
         self.oracle_looks();
     }
@@ -147,6 +164,7 @@ impl World {
 
     /// Called before the plan is edited: what it allowed until now stays.
     pub(super) fn oracle_replans(&mut self) {
+        self.oracle.told = None;
         let Some(plan) = self.workload.is_some().then(|| self.plan()).flatten() else {
             return;
         };
@@ -168,25 +186,33 @@ impl World {
         annotations.is_some_and(|all| all.get(names::ROLLBACK_IN_BATCH).is_some_and(|v| v == "true"))
     }
 
-    pub(super) fn oracle_sees_a_write(&mut self, old: &Value, asked: &Value, stored: &Value) {
+    /// Somebody has written the workload; `asked` is what a person asked for, before admission.
+    pub(super) fn oracle_sees_a_write(&mut self, old: &Value, asked: Option<&Value>, stored: &Value) {
         let read = |object: &Value| adapter().view(object).unwrap();
-        let was = revision(&old["spec"]["template"]);
-        let (old, asked, stored) = (read(old), read(asked), read(stored));
-        let echo = asked
-            .marks
-            .hold
-            .as_ref()
-            .is_some_and(|h| h.granted_text == asked.partition.map(|p| p.to_string()));
-        if stored.hold().is_none() || (asked.partition != old.partition && !echo) {
-            self.oracle.asked = Some(asked.partition);
+        let (was, is) = (
+            revision(&old["spec"]["template"]),
+            revision(&stored["spec"]["template"]),
+        );
+        let (old, stored) = (read(old), read(stored));
+        if let Some(asked) = asked {
+            self.sees_what_is_asked(&old, &read(asked), &stored);
+        }
+        let loose =
+            |hold: &Hold| stored.partition_in_force() < hold.granted || stored.other_strategy.is_some();
+        if old.hold().is_some() && self.webhook && stored.hold().is_none_or(loose) {
+            self.oracle
+                .breaches
+                .push("a write has loosened the hold".to_owned());
         }
         if old.template != stored.template {
             self.oracle.held = stored.hold().is_some();
             if self.oracle.held {
                 if old.hold().is_none() {
-                    self.oracle.stable = Some(was);
+                    // Without its label the workload may have got templates that nobody has seen since it was marked.
+                    let unseen = old.label != TypeLabel::Right && stored.stable() == Some(&stored.template);
+                    self.oracle.stable = Some(if unseen { is } else { was });
                 }
-                self.oracle.free = self.rollout.as_ref().is_none_or(|rollout| rollout.spec.disabled);
+                self.oracle.free = !self.is_wanted();
                 self.oracle.direct = old.hold().is_none() || !self.by_steps();
                 self.oracle.exempt.clear();
                 let begin = Reach {
@@ -202,6 +228,34 @@ impl World {
         }
     }
 
+    /// A write of ours that another webhook has changed the template of is somebody else's too.
+    pub(super) fn oracle_sees_a_step_of_ours(&mut self, old: &Value, stored: &Value) {
+        if old["spec"]["template"] != stored["spec"]["template"] {
+            self.oracle_sees_a_write(old, None, stored);
+        }
+    }
+
+    pub(super) fn sees_what_is_asked(&mut self, old: &View, asked: &View, stored: &View) {
+        let hold = asked.marks.hold.as_ref();
+        let echo = hold.filter(|hold| hold.is_echoed_by(asked.partition));
+        let original = match echo {
+            Some(hold) if stored.marks.hold.is_some() => Some(match hold.original {
+                Original::Absent => None,
+                Original::Partition(partition) => Some(partition),
+            }),
+            _ if self.oracle.asked.is_none()
+                || stored.hold().is_none()
+                || asked.partition != old.partition =>
+            {
+                Some(asked.partition)
+            }
+            _ => None,
+        };
+        if original.is_some() {
+            self.oracle.asked = original;
+        }
+    }
+
     /// Called before the scale subresource is written.
     pub(super) fn oracle_scales(&mut self, replicas: u32) {
         let view = self.view();
@@ -212,18 +266,18 @@ impl World {
         self.oracle.exempt.retain(|ordinal| *ordinal < replicas);
     }
 
-    pub(super) fn oracle_sees_a_pod(&mut self, ordinal: u32, update: &str, current: &str) {
+    pub(super) fn oracle_sees_a_pod(&mut self, ordinal: u32, operator: &Operator) {
+        let Operator { update, current, .. } = operator;
         let runs = |(ordinal, pod): &(&u32, &Pod)| {
-            pod.revision == update && !pod.terminating && !self.oracle.exempt.contains(*ordinal)
+            pod.revision == *update && !pod.terminating && !self.oracle.exempt.contains(*ordinal)
         };
-        let new = self.pods[&ordinal].revision == update;
+        let new = self.pods[&ordinal].revision == *update;
         // A StatefulSet whose operator calls the update complete has nothing else to make pods of.
         if !new || update == current || self.oracle.exempt.contains(&ordinal) {
             return;
         }
-        let replicas = self.view().replicas;
-        let running = self.pods.range(..replicas).filter(runs).count() as u32;
-        if let Some(limit) = self.limit().filter(|limit| running > *limit) {
+        let running = self.pods.range(..operator.view.replicas).filter(runs).count() as u32;
+        if let Some(limit) = operator.limit.filter(|limit| running > *limit) {
             let at = self.at();
             self.oracle
                 .breaches
@@ -232,29 +286,38 @@ impl World {
     }
 
     /// Only a pod that is not ready, of a revision that neither the template has nor the stable one.
-    pub(super) fn oracle_sees_a_replacement(&mut self, ordinal: u32) {
+    pub(super) fn oracle_sees_a_replacement(&mut self, ordinal: u32, seen: &Seen) {
         let pod = &self.pods[&ordinal];
-        let update = revision(&self.object()["spec"]["template"]);
-        let stable = self.oracle.stable.as_ref() == Some(&pod.revision);
-        if pod.ready || pod.revision == update || stable || !self.view().in_order {
+        let update = seen
+            .workload
+            .as_ref()
+            .map(|object| revision(&object["spec"]["template"]));
+        let wanted = [&update, &self.oracle.stable].contains(&&Some(pod.revision.clone()));
+        if pod.ready || wanted || !self.view().in_order {
             let text = format!("replaced {ordinal}: {pod:?}, at {}", self.at());
             self.oracle.breaches.push(text);
         }
     }
 
-    pub(super) fn oracle_sees_an_edit(&mut self, new: &Value) {
+    /// A write of ours. One that was decided before the plan changed follows the old plan, as if it had come first.
+    pub(super) fn oracle_sees_an_edit(&mut self, new: &Value, seen: &Seen) {
         let (old, new) = (self.view(), adapter().view(new).unwrap());
-        let Some(limit) = self.limit() else { return };
+        let Some(mut limit) = self.limit() else { return };
+        let plan = seen.rollout.as_ref().and_then(|rollout| {
+            let strategy = rollout.spec.strategy.canary.as_ref()?;
+            Plan::new(strategy, old.replicas).ok()
+        });
+        let reach = self.oracle.reach.get_mut(&old.template.to_string());
+        if let (Some(plan), Some(reach)) = (plan, reach) {
+            reach.before = reach.before.max(plan.step(reach.step).exposure);
+            limit = limit.max(reach.before);
+        }
         let granted = i64::from(new.replicas) - new.partition_in_force();
         if new.partition_in_force() < old.partition_in_force() && granted > i64::from(limit) {
             let text = format!("granted {granted} pods, allowed {limit}, at {}", self.at());
             self.oracle.breaches.push(text);
         }
-        if new.hold().is_none()
-            && self
-                .plan()
-                .is_some_and(|plan| limit < plan.step(plan.len()).exposure)
-        {
+        if new.hold().is_none() && limit < old.replicas {
             self.oracle.breaches.push(format!(
                 "released when {limit} pods were allowed, at {}",
                 self.at()
@@ -266,7 +329,7 @@ impl World {
         // What changes the target and the marks comes before what tells of it.
         let mut told = false;
         for action in &decision.actions {
-            told |= matches!(action, Action::Announce(_));
+            told |= matches!(action, Action::Announce(_) | Action::AnnounceOn(..));
             if told
                 && matches!(
                     action,
@@ -282,12 +345,14 @@ impl World {
 
     /// A template that status and workload have left behind starts again when it comes back.
     pub(super) fn oracle_sees_a_status(&mut self, status: &RolloutStatus) {
-        self.oracle.jump = None;
         let told = status
             .canary_status
             .as_ref()
             .map(|canary| canary.template_id.clone())
             .unwrap_or_default();
+        self.oracle.jump = None;
+        self.sees_a_step(status);
+        self.oracle.lost = false;
         let Some(_) = &self.workload else { return };
         let view = self.view();
         let present = view.template.to_string();
@@ -297,5 +362,53 @@ impl World {
         self.oracle
             .reach
             .retain(|template, _| *template == told || *template == present);
+    }
+
+    /// What was told may be told again from the beginning.
+    pub(super) fn oracle_forgets_what_was_told(&mut self) {
+        self.oracle.told = None;
+        self.oracle.lost |= self
+            .rollout
+            .as_ref()
+            .is_none_or(|rollout| rollout.status.is_none());
+        self.oracle_looks();
+    }
+
+    /// Fewer replicas may make the step for the rest one too many.
+    fn plan_is_shorter_than(&self, step: i32) -> bool {
+        let plan = self.workload.as_ref().and_then(|_| self.plan());
+        plan.is_some_and(|plan| i32::try_from(plan.len()).unwrap() < step)
+    }
+
+    /// A release goes on step by step, no further than it may, and back only for a cause.
+    fn sees_a_step(&mut self, status: &RolloutStatus) {
+        let canary = status.canary_status.as_ref();
+        let Some(canary) = canary.filter(|c| {
+            status.phase == phase::PROGRESSING
+                && status.current_step_state != step_state::COMPLETED
+                && !c.rolled_back
+        }) else {
+            self.oracle.told = None;
+            return;
+        };
+        let (template, step) = (&canary.template_id, canary.current_step_index);
+        if let Some((told, highest)) = &self.oracle.told
+            && told == template
+            && step < *highest
+            && !self.plan_is_shorter_than(*highest)
+        {
+            let text = format!("status went back from step {highest} to {step}");
+            self.oracle.breaches.push(text);
+        }
+        let ahead = |reach: &&mut Reach| step > i32::try_from(reach.step).unwrap();
+        if let Some(reach) = self.oracle.reach.get_mut(template).filter(ahead) {
+            if self.oracle.free {
+                *reach = reach.at(usize::try_from(step).unwrap());
+            } else {
+                let text = format!("status tells step {step}, allowed {}", reach.step);
+                self.oracle.breaches.push(text);
+            }
+        }
+        self.oracle.told = Some((template.clone(), step));
     }
 }

@@ -3,14 +3,15 @@
 //! Every party acts only when a test says so: users write through admission, the operator syncs as a native StatefulSet
 //! controller does, the kubelet makes pods ready, the controller observes, decides and applies, and time passes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::api::{Fault, INJECTED, Injection};
+use super::cluster::Frozen;
 use super::oracle::Oracle;
-use crate::admission::workload::{Write, review};
-use crate::api::v1beta1::{CanaryStatus, Condition, Rollout, RolloutStatus, condition, step_state};
+use crate::api::v1beta1::{CanaryStatus, Condition, Rollout, RolloutStatus, condition};
 use crate::names;
 use crate::rollout::{Proof, Workload};
 use crate::workload::{Adapter, GroupKind, View, adapter_for};
@@ -22,13 +23,17 @@ pub(super) const ROLLOUT: &str = "my-app-rollout";
 /// A pod; its place in [`Pods`] is its ordinal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Pod {
+    pub(super) uid: String,
     pub(super) created: Timestamp,
     /// When it became ready, or has stopped being so.
     pub(super) since: Timestamp,
+    /// UID of the workload that made it.
+    pub(super) owner: String,
     pub(super) revision: String,
     pub(super) ready: bool,
     pub(super) terminating: bool,
-    pub(super) uid: String,
+    /// It has ended and will not run again.
+    pub(super) failed: bool,
     /// Labels of release and batch.
     pub(super) rollout_id: Option<String>,
     pub(super) batch_id: Option<String>,
@@ -63,8 +68,22 @@ pub(super) struct World {
     pub(super) rollout: Option<Rollout>,
     pub(super) pods: Pods,
     pub(super) habits: Habits,
-    /// Admission answers.
+    /// The operator acts on this, not on what is.
+    pub(super) frozen: Option<Frozen>,
+    /// What the operator will report: UID of the workload and its status.
+    pub(super) late: Option<(Value, Value)>,
+    /// Pods that were asked to go stay for the time being.
+    pub(super) lingering: bool,
+    /// Our webhook is registered.
     pub(super) webhook: bool,
+    /// It does not answer, so that writes which it should see are refused.
+    pub(super) unreachable: bool,
+    /// Another webhook.
+    pub(super) injection: Injection,
+    /// What befalls the next writes of the controller.
+    pub(super) faults: VecDeque<Fault>,
+    /// The field manager of an applier owns the partition.
+    pub(super) applied: bool,
     /// Images whose pods never become ready.
     pub(super) broken: BTreeSet<String>,
     /// Pods in the way are replaced.
@@ -74,6 +93,8 @@ pub(super) struct World {
     /// The controller's memory: the proof, and whether its pod watch is filled.
     pub(super) proof: Proof,
     pub(super) watching: bool,
+    /// Until when nothing is granted, since every write changes the template.
+    pub(super) rewritten: Option<Timestamp>,
     /// Counts writes.
     pub(super) clock: u64,
     /// Every partition that was written, `None` for none.
@@ -138,10 +159,21 @@ pub(super) fn steps() -> Value {
     ])
 }
 
-/// The operator's name for a template: what it counts is the image alone.
+/// The operator's name for a template: what it counts is the image, and what the other webhook makes of it.
 pub(super) fn revision(template: &Value) -> String {
     let image = template["spec"]["containers"][0]["image"].as_str().unwrap();
-    format!("{APP}-{image}")
+    match template["metadata"]["annotations"]
+        .get(INJECTED)
+        .and_then(Value::as_str)
+    {
+        Some(injected) => format!("{APP}-{image}.{injected}"),
+        None => format!("{APP}-{image}"),
+    }
+}
+
+/// Whether a revision is of this image, whatever else it has.
+pub(super) fn is_of(revision: &str, image: &str) -> bool {
+    revision.split('.').next() == Some(&format!("{APP}-{image}"))
 }
 
 impl World {
@@ -159,12 +191,20 @@ impl World {
                 pod_labels: true,
                 current_at_once: false,
             },
+            frozen: None,
+            late: None,
+            lingering: false,
             webhook: true,
+            unreachable: false,
+            injection: Injection::None,
+            faults: VecDeque::new(),
+            applied: false,
             broken: BTreeSet::new(),
             replaces: true,
             rival: None,
             proof: Proof::Unknown,
             watching: false,
+            rewritten: None,
             clock: 0,
             partitions: Vec::new(),
             states: Vec::new(),
@@ -204,9 +244,13 @@ impl World {
         (self.status_writes, self.label_writes) = (0, 0);
     }
 
-    fn put_in_place(&mut self, object: Value) {
+    pub(super) fn put_in_place(&mut self, object: Value) {
         self.read = Some(adapter().view(&object).unwrap());
         self.workload = Some(object);
+    }
+
+    pub(super) fn remove_from_place(&mut self) {
+        (self.read, self.workload) = (None, None);
     }
 
     pub(super) fn tick(&mut self) -> String {
@@ -257,8 +301,7 @@ impl World {
 
     /// Ordinals of the pods that run an image.
     pub(super) fn on(&self, image: &str) -> Vec<u32> {
-        let revision = format!("{APP}-{image}");
-        let runs = |pod: &Pod| pod.revision == revision && !pod.terminating;
+        let runs = |pod: &Pod| is_of(&pod.revision, image) && !pod.terminating;
         self.pods
             .iter()
             .filter(|(_, pod)| runs(pod))
@@ -276,176 +319,6 @@ impl World {
             .map(|(name, _)| name)
             .filter(|name| name.contains("kruise"))
             .collect()
-    }
-
-    // ---- users ----
-
-    pub(super) fn create(&mut self, mut object: Value) {
-        let uid = format!("w{}", self.tick());
-        object["metadata"]["uid"] = json!(uid);
-        object["metadata"]["generation"] = json!(1);
-        object["metadata"]["creationTimestamp"] = json!(self.now.to_string());
-        object["metadata"]["resourceVersion"] = json!(self.tick());
-        self.oracle = Oracle::default();
-        self.put_in_place(object);
-        self.oracle.asked = Some(self.partition());
-    }
-
-    /// A merge patch by a user.
-    pub(super) fn patch(&mut self, patch: &Value) {
-        let mut new = self.object().clone();
-        json_patch::merge(&mut new, patch);
-        self.write(new);
-    }
-
-    /// A PUT of a manifest by a user: everything that it lacks goes, marks too.
-    pub(super) fn put(&mut self, manifest: Value) {
-        self.write(manifest);
-    }
-
-    pub(super) fn set_image(&mut self, image: &str) {
-        self.patch(&json!({"spec": {"template": template(image)}}));
-    }
-
-    pub(super) fn set_partition(&mut self, partition: Option<i64>) {
-        self.patch(&json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": partition}}}}));
-    }
-
-    pub(super) fn set_replicas(&mut self, replicas: u32) {
-        self.patch(&json!({"spec": {"replicas": replicas}}));
-    }
-
-    /// The scale subresource: admission is not asked.
-    pub(super) fn scale(&mut self, replicas: u32) {
-        self.oracle_scales(replicas);
-        let mut new = self.object().clone();
-        new["spec"]["replicas"] = json!(replicas);
-        self.store(new);
-    }
-
-    fn write(&mut self, mut new: Value) {
-        let old = self.object().clone();
-        for field in [
-            "name",
-            "namespace",
-            "uid",
-            "generation",
-            "creationTimestamp",
-            "resourceVersion",
-        ] {
-            new["metadata"][field] = old["metadata"][field].clone();
-        }
-        let management = &old["spec"]["podManagementPolicy"];
-        if !management.is_null() {
-            // It cannot be changed.
-            new["spec"]["podManagementPolicy"] = management.clone();
-        }
-        if let Some(status) = old.get("status") {
-            new["status"] = status.clone();
-        }
-        let asked = new.clone();
-        let labelled = |object: &Value| object["metadata"]["labels"].get(names::WORKLOAD_TYPE).is_some();
-        if self.webhook && (labelled(&old) || labelled(&new)) {
-            let claimed_by = self.rollout.as_ref().and_then(|rollout| {
-                let claims = !rollout.spec.disabled && rollout.metadata.deletion_timestamp.is_none();
-                claims.then_some(ROLLOUT)
-            });
-            let write = Write {
-                old: &old,
-                new: &new,
-                by_controller: false,
-                claimed_by,
-            };
-            let verdict = review(adapter(), write);
-            json_patch::patch(&mut new, &verdict.patch).unwrap();
-        }
-        self.oracle_sees_a_write(&old, &asked, &new);
-        self.store(new);
-    }
-
-    pub(super) fn delete_pod(&mut self, ordinal: u32) {
-        if let Some(pod) = self.pods.get_mut(&ordinal) {
-            pod.terminating = true;
-        }
-    }
-
-    /// A person approves, as the existing plugin does, but whatever the state is.
-    pub(super) fn approve(&mut self) {
-        let paused = self.canary().current_step_state == step_state::STEP_PAUSED;
-        let status = self.rollout.as_mut().and_then(|rollout| rollout.status.as_mut());
-        let Some(canary) = status.and_then(|status| status.canary_status.as_mut()) else {
-            return;
-        };
-        step_state::STEP_READY.clone_into(&mut canary.current_step_state);
-        if paused {
-            let (template, step) = (canary.template_id.clone(), canary.current_step_index);
-            self.oracle_approves(&template, step);
-        }
-        self.touch_rollout(false);
-    }
-
-    pub(super) fn edit_rollout(&mut self, edit: impl FnOnce(&mut Rollout)) {
-        if let Some(rollout) = &mut self.rollout {
-            edit(rollout);
-            self.oracle.free |= rollout.spec.disabled;
-            self.touch_rollout(true);
-        }
-    }
-
-    pub(super) fn touch_rollout(&mut self, spec: bool) {
-        let version = self.tick();
-        if let Some(rollout) = &mut self.rollout {
-            rollout.metadata.resource_version = Some(version);
-            rollout.metadata.generation = rollout.metadata.generation.map(|g| g + i64::from(spec));
-        }
-    }
-
-    pub(super) fn lose_status(&mut self) {
-        if let Some(rollout) = &mut self.rollout {
-            rollout.status = None;
-            self.touch_rollout(false);
-        }
-    }
-
-    pub(super) fn delete_rollout(&mut self) {
-        self.oracle.free = true;
-        match &mut self.rollout {
-            Some(rollout)
-                if rollout
-                    .metadata
-                    .finalizers
-                    .as_ref()
-                    .is_some_and(|f| !f.is_empty()) =>
-            {
-                rollout.metadata.deletion_timestamp =
-                    Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.now));
-                self.touch_rollout(true);
-            }
-            _ => self.rollout = None,
-        }
-    }
-
-    pub(super) fn pass(&mut self, seconds: i64) {
-        self.now += SignedDuration::from_secs(seconds);
-        self.oracle_looks();
-    }
-
-    pub(super) fn store(&mut self, mut new: Value) {
-        let old = self.object();
-        if new == *old {
-            return;
-        }
-        if new["spec"] != old["spec"] {
-            let generation = old["metadata"]["generation"].as_i64().unwrap();
-            new["metadata"]["generation"] = json!(generation + 1);
-        }
-        new["metadata"]["resourceVersion"] = json!(self.tick());
-        let was = self.partition();
-        self.put_in_place(new);
-        if self.partition() != was {
-            self.partitions.push(self.partition());
-        }
-        self.oracle_looks();
     }
 }
 

@@ -1,0 +1,131 @@
+//! What the properties have found, as stories.
+
+use serde_json::json;
+
+use super::api::Fault;
+use super::world::{World, manifest, rollout, steps};
+use crate::api::v1beta1::condition;
+use crate::names;
+
+#[test]
+fn an_approval_of_nothing_does_not_make_a_change_taken_back_a_release() {
+    let mut world = World::guarded(1, None, &steps());
+    world.approve();
+    world.set_image("v2");
+    world.operate();
+    world.set_image("v1");
+    world.settle();
+    world.assert_done("v1", None);
+    assert!(
+        world.states.iter().all(|state| !state.contains("StepUpgrade")),
+        "{:?}",
+        world.states
+    );
+    assert_ne!(world.says(condition::SUCCEEDED).0, "True");
+}
+
+#[test]
+fn a_partition_that_was_handed_back_is_disowned_even_if_the_answer_was_lost() {
+    let mut world = World::guarded(3, None, &steps());
+    world.set_image("v2");
+    world.set_image("v1");
+    world.faults.push_back(Fault::Lost);
+    world.settle();
+    world.assert_done("v1", None);
+    assert!(!world.view().partition_is_ours);
+    world.apply("v1", Some(2), false);
+    assert_eq!(world.partition(), Some(2));
+}
+
+#[test]
+fn a_partition_is_disowned_when_the_rollout_is_deleted_in_mid_release() {
+    let mut world = World::guarded(3, Some(1), &steps());
+    world.set_image("v2");
+    world.settle();
+    world.delete_rollout();
+    world.settle();
+    assert_eq!((world.marks(), world.partition()), (vec![], Some(1)));
+    assert!(!world.view().partition_is_ours);
+}
+
+#[test]
+fn a_partition_is_disowned_when_the_rollout_is_disabled_and_the_answer_is_lost() {
+    let mut world = World::guarded(3, None, &steps());
+    world.set_image("v2");
+    world.settle();
+    world.edit_rollout(|rollout| rollout.spec.disabled = true);
+    world.faults.push_back(Fault::Lost);
+    world.settle();
+    assert_eq!((world.marks(), world.partition()), (vec![], None));
+    assert!(!world.view().partition_is_ours);
+}
+
+#[test]
+fn a_copy_of_a_held_workload_keeps_the_partition_that_it_was_given() {
+    let mut world = World::guarded(3, None, &steps());
+    world.set_image("v2");
+    let mut copy = world.object().clone();
+    world.delete_workload();
+    world.settle();
+    copy["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = json!(2);
+    world.create(copy);
+    world.settle();
+    world.assert_done("v2", Some(2));
+}
+
+#[test]
+fn a_copy_of_a_held_workload_as_it_was_gets_back_what_people_asked_for() {
+    let mut world = World::guarded(3, Some(1), &steps());
+    world.set_image("v2");
+    world.settle();
+    let copy = world.object().clone();
+    world.delete_workload();
+    world.settle();
+    world.create(copy);
+    world.settle();
+    world.assert_done("v2", Some(1));
+}
+
+#[test]
+fn marks_of_a_release_that_are_left_at_rest_go() {
+    let mut world = World::guarded(3, None, &steps());
+    world.patch(&json!({"spec": {"updateStrategy": {"type": "OnDelete"}}}));
+    world.settle();
+    world.strip(&json!({names::GRANTED_PARTITION: "0"}), &json!({}));
+    world.mend();
+    world.settle();
+    world.assert_done("v1", None);
+}
+
+#[test]
+fn a_rollout_that_is_created_again_in_mid_release_takes_over() {
+    let mut world = World::guarded(5, Some(0), &steps());
+    world.set_image("v2");
+    world.settle();
+    world.delete_rollout();
+    world.create_rollout(rollout(&steps()));
+    world.restart();
+    world.settle();
+    assert_eq!(
+        (world.at().as_str(), world.on("v2")),
+        ("Progressing 1/StepPaused", vec![4])
+    );
+    world.finish();
+    world.assert_done("v2", Some(0));
+}
+
+#[test]
+fn a_workload_that_is_created_again_is_a_new_one() {
+    let mut world = World::guarded(5, Some(0), &steps());
+    world.set_image("v2");
+    world.settle();
+    let old = world.seen();
+    world.delete_workload();
+    world.create(manifest(5, Some(2), "v3"));
+    world.control_on(&old, usize::MAX);
+    world.settle();
+    world.assert_done("v3", Some(2));
+    world.set_image("v2");
+    world.settle();
+    assert_eq!(world.at(), "Progressing 1/StepPaused");
+}

@@ -1,0 +1,498 @@
+//! What may happen in the simulated world, in any order.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::api::{Fault, Injection};
+use super::replicas::{Part, Processes};
+use super::world::{APP, World, manifest, rollout, steps, template};
+use crate::api::v1beta1::step_state;
+use crate::names;
+
+pub(super) const IMAGES: [&str; 3] = ["v1", "v2", "v3"];
+
+/// Something that somebody does.
+#[derive(Clone, Debug)]
+pub(super) enum Op {
+    Person(Person),
+    Owner(Owner),
+    Cluster(Cluster),
+    Ours(Ours),
+}
+
+/// Writes to the workload.
+#[derive(Clone, Debug)]
+pub(super) enum Person {
+    Image(usize),
+    /// A change that the operator does not count.
+    Dress(bool),
+    Partition(Option<i64>),
+    Put(usize, Option<i64>),
+    /// Server-side apply, forced or not.
+    Apply(usize, Option<i64>, bool),
+    /// `kubectl get -o yaml`, and what comes back of it later.
+    Export,
+    PutExport,
+    Replicas(u32),
+    Scale(u32),
+    NoStrategy,
+    OnDelete(bool),
+    StripMarks,
+    ForgeGrant(&'static str),
+    StripLabel(bool),
+    DeletePod(u32),
+    Delete,
+    /// Created again, from the export or from the manifest, with this partition if any.
+    Create(usize, bool, Option<i64>),
+}
+
+/// Writes to the Rollout.
+#[derive(Clone, Debug)]
+pub(super) enum Owner {
+    Approve,
+    Pause(bool),
+    Disable(bool),
+    Plan(Value),
+    /// The step to go to next.
+    Jump(i32),
+    /// The way back is to take steps, or not.
+    BackInBatches(bool),
+    Delete,
+    Create,
+    /// Refers to another workload, or to this one again.
+    Retarget(bool),
+    LoseStatus,
+    /// Somebody writes nonsense into the status.
+    Damage(usize),
+}
+
+/// What operator, kubelet, API server and time do.
+#[derive(Clone, Debug)]
+pub(super) enum Cluster {
+    Operate,
+    /// The operator acts, and its report comes later.
+    Sync,
+    Report,
+    /// The operator's watch stands still, or goes on.
+    Freeze(bool),
+    Kubelet,
+    KubeletOf(u32),
+    /// Pods that were asked to go stay, or go.
+    Linger(bool),
+    Fail(u32, bool),
+    /// Pods of this image do not become ready, or do again.
+    Broken(usize, bool),
+    Pass(i64),
+    /// Our webhook answers.
+    Reachable(bool),
+    /// Our webhook is registered.
+    Webhook(bool),
+    Inject(Injection),
+    Fault(Fault),
+}
+
+/// What the controller does.
+#[derive(Clone, Debug)]
+pub(super) enum Ours {
+    Control,
+    /// The controller acts on what it saw so many moments ago, Rollout, workload and pods apart.
+    ControlOld(usize, usize, usize),
+    /// The controller dies after so many actions.
+    Crash(usize),
+    /// The controller looks until it wants nothing, and that is soon.
+    Quiet,
+    /// Everybody acts until nothing changes; then the controller is silent.
+    Settle,
+    CatchUp(usize, Part),
+    Look(usize),
+    Step(usize),
+    Send(usize),
+    Deliver,
+    Die(usize),
+}
+
+fn images() -> impl Strategy<Value = usize> {
+    0..IMAGES.len()
+}
+
+pub(super) fn partitions() -> impl Strategy<Value = Option<i64>> {
+    prop_oneof![Just(None), (0..7_i64).prop_map(Some)]
+}
+
+/// What always happens.
+pub(super) fn common() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        3 => images().prop_map(Person::Image).prop_map(Op::Person),
+        4 => writes().prop_map(Op::Person),
+        3 => Just(Op::Owner(Owner::Approve)),
+        1 => any::<bool>().prop_map(|on| Op::Owner(Owner::Pause(on))),
+        8 => Just(Op::Cluster(Cluster::Operate)),
+        8 => Just(Op::Cluster(Cluster::Kubelet)),
+        3 => moods().prop_map(Op::Cluster),
+        2 => prop_oneof![Just(1), Just(299), Just(400)].prop_map(|s| Op::Cluster(Cluster::Pass(s))),
+        9 => Just(Op::Ours(Ours::Control)),
+        2 => (0..4_usize).prop_map(|n| Op::Ours(Ours::Crash(n))),
+        1 => Just(Op::Ours(Ours::Quiet)),
+    ]
+}
+
+fn writes() -> impl Strategy<Value = Person> {
+    prop_oneof![
+        any::<bool>().prop_map(Person::Dress),
+        partitions().prop_map(Person::Partition),
+        (images(), partitions()).prop_map(|(image, partition)| Person::Put(image, partition)),
+        (0..8_u32).prop_map(Person::DeletePod),
+    ]
+}
+
+/// Operators and pods that are late, slow or broken.
+fn moods() -> impl Strategy<Value = Cluster> {
+    prop_oneof![
+        2 => Just(Cluster::Sync),
+        1 => Just(Cluster::Report),
+        1 => any::<bool>().prop_map(Cluster::Freeze),
+        3 => (0..8_u32).prop_map(Cluster::KubeletOf),
+        1 => any::<bool>().prop_map(Cluster::Linger),
+        1 => (0..8_u32, any::<bool>()).prop_map(|(at, for_good)| Cluster::Fail(at, for_good)),
+        1 => (images(), any::<bool>()).prop_map(|(image, broken)| Cluster::Broken(image, broken)),
+    ]
+}
+
+pub(super) fn scaling() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        12 => common(),
+        1 => (0..8_u32).prop_map(Person::Replicas).prop_map(Op::Person),
+        1 => (0..8_u32).prop_map(Person::Scale).prop_map(Op::Person),
+        1 => Just(Op::Ours(Ours::Settle)),
+    ]
+}
+
+/// Sync tools, scripts, and people who touch what is ours.
+pub(super) fn tools() -> impl Strategy<Value = Op> {
+    let tool = prop_oneof![
+        3 => (images(), partitions(), any::<bool>()).prop_map(|(i, p, force)| Person::Apply(i, p, force)),
+        2 => Just(Person::Export),
+        2 => Just(Person::PutExport),
+        1 => Just(Person::NoStrategy),
+        1 => any::<bool>().prop_map(Person::OnDelete),
+        1 => Just(Person::StripMarks),
+        1 => prop_oneof![Just("0"), Just(""), Just("nine")].prop_map(Person::ForgeGrant),
+        1 => any::<bool>().prop_map(Person::StripLabel),
+    ];
+    prop_oneof![3 => scaling(), 1 => tool.prop_map(Op::Person)]
+}
+
+/// A person who disables the Rollout in mid-release.
+pub(super) fn interrupted() -> impl Strategy<Value = Op> {
+    prop_oneof![10 => scaling(), 1 => any::<bool>().prop_map(|on| Op::Owner(Owner::Disable(on)))]
+}
+
+/// A controller that loses its status.
+pub(super) fn forgetful() -> impl Strategy<Value = Op> {
+    prop_oneof![10 => common(), 1 => Just(Op::Owner(Owner::LoseStatus))]
+}
+
+/// People who change their minds about the steps.
+pub(super) fn steering() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        10 => scaling(),
+        2 => (-5..8_i32).prop_map(|to| Op::Owner(Owner::Jump(to))),
+        1 => plans().prop_map(|plan| Op::Owner(Owner::Plan(plan))),
+        1 => any::<bool>().prop_map(|by_steps| Op::Owner(Owner::BackInBatches(by_steps))),
+    ]
+}
+
+/// Processes of the controller that know nothing of each other, and an API server that fails.
+pub(super) fn processes() -> impl Strategy<Value = Op> {
+    let parts = prop_oneof![Just(Part::Rollout), Just(Part::Workload), Just(Part::Pods)];
+    let process = prop_oneof![
+        6 => (0..2_usize, parts).prop_map(|(who, part)| Ours::CatchUp(who, part)),
+        4 => (0..2_usize).prop_map(Ours::Look),
+        8 => (0..2_usize).prop_map(Ours::Step),
+        1 => (0..2_usize).prop_map(Ours::Send),
+        1 => Just(Ours::Deliver),
+        1 => (0..2_usize).prop_map(Ours::Die),
+        1 => (0..4_usize, 0..4_usize, 0..4_usize).prop_map(|(r, w, p)| Ours::ControlOld(r, w, p)),
+    ];
+    let faults = prop_oneof![
+        Just(Fault::Conflict),
+        Just(Fault::Refused),
+        Just(Fault::Broken),
+        Just(Fault::Lost)
+    ];
+    prop_oneof![
+        6 => scaling(),
+        5 => process.prop_map(Op::Ours),
+        1 => faults.prop_map(|fault| Op::Cluster(Cluster::Fault(fault))),
+        1 => any::<bool>().prop_map(|on| Op::Cluster(Cluster::Reachable(on))),
+    ]
+}
+
+/// Workload and Rollout go and come again.
+pub(super) fn reborn() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        16 => processes(),
+        1 => Just(Op::Person(Person::Export)),
+        1 => Just(Op::Person(Person::Delete)),
+        2 => (images(), any::<bool>(), partitions())
+            .prop_map(|(image, copy, partition)| Op::Person(Person::Create(image, copy, partition))),
+        1 => Just(Op::Owner(Owner::Delete)),
+        2 => Just(Op::Owner(Owner::Create)),
+        1 => any::<bool>().prop_map(|away| Op::Owner(Owner::Retarget(away))),
+    ]
+}
+
+/// Another webhook that changes templates.
+pub(super) fn injected() -> impl Strategy<Value = Op> {
+    let injections = prop_oneof![
+        Just(Injection::None),
+        Just(Injection::Constant),
+        Just(Injection::Counter)
+    ];
+    // A template that changes with every write of ours lets nothing settle.
+    let settles = |op: &Op| !matches!(op, Op::Ours(Ours::Settle | Ours::Quiet));
+    prop_oneof![
+        10 => tools().prop_filter("settles", settles),
+        1 => injections.prop_map(|injection| Op::Cluster(Cluster::Inject(injection))),
+    ]
+}
+
+/// All that keeps the promises.
+pub(super) fn everything() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        2 => tools(),
+        2 => processes(),
+        2 => reborn(),
+        1 => interrupted(),
+        1 => forgetful(),
+        1 => steering(),
+    ]
+}
+
+/// What breaks the first promise too.
+pub(super) fn anything() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        9 => everything(),
+        1 => any::<bool>().prop_map(|on| Op::Cluster(Cluster::Webhook(on))),
+        1 => (0..7_usize).prop_map(|how| Op::Owner(Owner::Damage(how))),
+    ]
+}
+
+pub(super) fn plans() -> impl Strategy<Value = Value> {
+    let replicas = prop_oneof![
+        (0..7_i64).prop_map(|n| json!(n)),
+        (0..101).prop_map(|p| json!(format!("{p}%")))
+    ];
+    let pause = prop_oneof![
+        Just(json!({})),
+        Just(json!({"duration": 300})),
+        Just(json!({"duration": 0}))
+    ];
+    let step = (replicas, pause).prop_map(|(replicas, pause)| json!({"replicas": replicas, "pause": pause}));
+    prop_oneof![Just(steps()), vec(step, 1..5).prop_map(|steps| json!(steps)),]
+}
+
+pub(super) fn worlds() -> impl Strategy<Value = World> {
+    let habits = (any::<bool>(), proptest::bool::weighted(0.1));
+    (1..7_u32, partitions(), plans(), habits).prop_map(|(replicas, partition, plan, habits)| {
+        let (in_order, current_at_once) = habits;
+        let mut world = if in_order {
+            World::in_order(replicas, partition, &plan)
+        } else {
+            World::guarded(replicas, partition, &plan)
+        };
+        world.habits.current_at_once = current_at_once;
+        world
+    })
+}
+
+/// A world in which something happens.
+pub(super) struct Stage {
+    pub(super) world: World,
+    processes: Processes,
+    export: Option<Value>,
+}
+
+impl Stage {
+    pub(super) fn new(world: World) -> Self {
+        Self {
+            processes: Processes::new(&world),
+            export: None,
+            world,
+        }
+    }
+
+    pub(super) fn happen(&mut self, op: &Op) {
+        match op {
+            Op::Person(person) => self.person(person),
+            Op::Owner(owner) => self.owner(owner),
+            Op::Cluster(cluster) => self.cluster(cluster),
+            Op::Ours(ours) => self.ours(ours),
+        }
+        self.processes.remember(&self.world);
+    }
+
+    fn person(&mut self, person: &Person) {
+        let world = &mut self.world;
+        match *person {
+            Person::Create(image, copy, partition) if world.workload.is_none() => {
+                let mut object = manifest(3, partition, IMAGES[image]);
+                if let Some(export) = self.export.as_ref().filter(|_| copy) {
+                    object = export.clone();
+                    let strategy =
+                        json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": partition}}}});
+                    json_patch::merge(
+                        &mut object,
+                        partition.map_or(&Value::Object(Default::default()), |_| &strategy),
+                    );
+                }
+                world.create(object);
+            }
+            _ if world.workload.is_none() => {}
+            Person::Create(..) => {}
+            Person::Image(image) => world.set_image(IMAGES[image]),
+            Person::Dress(dress) => {
+                let annotations = if dress {
+                    json!({"dress": null})
+                } else {
+                    json!(null)
+                };
+                world.patch(&json!({"spec": {"template": {"metadata": {"annotations": annotations}}}}));
+            }
+            Person::Partition(partition) => world.set_partition(partition),
+            Person::Put(image, partition) => {
+                let mut manifest = manifest(world.view().replicas, partition, "");
+                manifest["spec"]["template"] = template(IMAGES[image]);
+                world.put(manifest);
+            }
+            Person::Apply(image, partition, force) => world.apply(IMAGES[image], partition, force),
+            Person::Export => self.export = world.workload.clone(),
+            Person::PutExport => {
+                if let Some(export) = self.export.clone() {
+                    world.put(export);
+                }
+            }
+            Person::Replicas(replicas) => world.set_replicas(replicas),
+            Person::Scale(replicas) => world.scale(replicas),
+            Person::NoStrategy => world.patch(&json!({"spec": {"updateStrategy": null}})),
+            Person::OnDelete(on) => {
+                let kind = if on { json!("OnDelete") } else { json!(null) };
+                world.patch(&json!({"spec": {"updateStrategy": {"type": kind}}}));
+            }
+            Person::StripMarks => {
+                let marks = [&[names::GUARDED_BY], names::RELEASE_MARKS.as_slice()].concat();
+                let none = marks.into_iter().map(|mark| (mark.to_owned(), Value::Null));
+                world.strip(&Value::Object(none.collect()), &json!({}));
+            }
+            Person::ForgeGrant(grant) => world.strip(&json!({names::GRANTED_PARTITION: grant}), &json!({})),
+            Person::StripLabel(wrong) => {
+                let value = if wrong { json!("wrong") } else { json!(null) };
+                world.strip(&json!({}), &json!({names::WORKLOAD_TYPE: value}));
+            }
+            Person::DeletePod(ordinal) => world.delete_pod(ordinal),
+            Person::Delete => world.delete_workload(),
+        }
+    }
+
+    fn owner(&mut self, owner: &Owner) {
+        let world = &mut self.world;
+        match owner {
+            Owner::Approve => world.approve(),
+            Owner::Pause(paused) => world.edit_rollout(|rollout| rollout.spec.strategy.paused = *paused),
+            Owner::Disable(disabled) => world.edit_rollout(|rollout| rollout.spec.disabled = *disabled),
+            Owner::Plan(plan) => world.replan(plan),
+            Owner::Jump(to) => world.jump(*to),
+            Owner::BackInBatches(by_steps) => world.back_in_batches(*by_steps),
+            Owner::Delete => world.delete_rollout(),
+            Owner::Create => world.create_rollout(rollout(&steps())),
+            Owner::Retarget(away) => {
+                let name = if *away { "another" } else { APP };
+                world.edit_rollout(|rollout| name.clone_into(&mut rollout.spec.workload_ref.name));
+            }
+            Owner::LoseStatus => world.lose_status(),
+            Owner::Damage(how) => damage(world, *how),
+        }
+    }
+
+    fn cluster(&mut self, cluster: &Cluster) {
+        let world = &mut self.world;
+        match *cluster {
+            Cluster::Operate => world.operate(),
+            Cluster::Sync => world.sync(),
+            Cluster::Report => world.report(),
+            Cluster::Freeze(true) => world.freeze(),
+            Cluster::Freeze(false) => world.frozen = None,
+            Cluster::Kubelet => world.kubelet(),
+            Cluster::KubeletOf(ordinal) => world.kubelet_of(ordinal),
+            Cluster::Linger(lingering) => world.lingering = lingering,
+            Cluster::Fail(ordinal, for_good) => world.fail_pod(ordinal, for_good),
+            Cluster::Broken(image, true) => drop(world.broken.insert(IMAGES[image].to_owned())),
+            Cluster::Broken(image, false) => drop(world.broken.remove(IMAGES[image])),
+            Cluster::Pass(seconds) => world.pass(seconds),
+            Cluster::Reachable(reachable) => world.unreachable = !reachable,
+            Cluster::Webhook(up) => world.webhook = up,
+            Cluster::Inject(injection) => world.injection = injection,
+            Cluster::Fault(fault) => world.faults.push_back(fault),
+        }
+    }
+
+    fn ours(&mut self, ours: &Ours) {
+        let (world, processes) = (&mut self.world, &mut self.processes);
+        match *ours {
+            Ours::Control => world.control(),
+            Ours::ControlOld(rollout, workload, pods) => {
+                world.control_on(&processes.seen_before(rollout, workload, pods), usize::MAX);
+            }
+            Ours::Crash(survives) => world.control_on(&world.seen(), survives),
+            Ours::Quiet => world.quiet(),
+            Ours::Settle => world.settle(),
+            Ours::CatchUp(who, part) => processes.catch_up(who, part),
+            Ours::Look(who) => processes.look(world, who),
+            Ours::Step(who) => processes.step(world, who),
+            Ours::Send(who) => processes.send(who),
+            Ours::Deliver => processes.deliver(world),
+            Ours::Die(who) => processes.die(who),
+        }
+    }
+
+    /// Failures and writes stop; who is to have a workload and a Rollout has them.
+    pub(super) fn calm(&mut self) {
+        let world = &mut self.world;
+        (world.webhook, world.unreachable, world.injection) = (true, false, Injection::None);
+        (world.frozen, world.lingering) = (None, false);
+        world.faults.clear();
+        world.broken.clear();
+        if world.workload.is_none() {
+            world.create(manifest(3, None, "v1"));
+        }
+        world.create_rollout(rollout(&steps()));
+        world.edit_rollout(|rollout| {
+            rollout.spec.disabled = false;
+            rollout.spec.strategy.paused = false;
+            APP.clone_into(&mut rollout.spec.workload_ref.name);
+        });
+        world.mend();
+        world.pass(60);
+    }
+}
+
+/// Status fields that nobody should write.
+fn damage(world: &mut World, how: usize) {
+    let Some(status) = world.rollout.as_mut().and_then(|rollout| rollout.status.as_mut()) else {
+        return;
+    };
+    let canary = status.canary_status.get_or_insert_with(Default::default);
+    match how {
+        0 => canary.current_step_index = -7,
+        1 => canary.current_step_index = 99,
+        2 => canary.next_step_index = 99,
+        3 => step_state::COMPLETED.clone_into(&mut canary.current_step_state),
+        4 => status.phase.clear(),
+        5 => canary.last_update_time = None,
+        _ => status.conditions.clear(),
+    }
+    world.oracle.damaged = true;
+    world.oracle_forgets_what_was_told();
+    world.touch_rollout(false);
+}
