@@ -352,7 +352,7 @@ impl World {
             .unwrap_or_default();
         self.oracle.jump = None;
         self.sees_a_step(status);
-        self.oracle.lost = false;
+        self.oracle.lost &= status.canary_status.is_none();
         let Some(_) = &self.workload else { return };
         let view = self.view();
         let present = view.template.to_string();
