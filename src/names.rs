@@ -19,11 +19,12 @@ pub const CONTROLLER: &str = "kruise-rollout-controller";
 pub const DEFAULT_NAMESPACE: &str = "kruise-rollout";
 /// Suffix of the names of our entries in the mutating webhook configuration, after plural and group.
 pub const HOLD_WEBHOOK: &str = "hold.rollouts.kruise.io";
-/// Name of our entry in the validating webhook configuration.
+/// Name of our entry for Rollouts in the validating webhook configuration.
 pub const REVIEW_WEBHOOK: &str = "review.rollouts.kruise.io";
-/// Name of the mutating and of the validating webhook configuration. The API server calls webhooks in the order of these names, and
-/// asks none again that it has not asked before: ours has to be the last one, to see the template that others make of a write that
-/// touches nothing of ours.
+/// Suffix of the names of our entries for workloads in the validating webhook configuration, after plural and group.
+pub const CONFIRM_WEBHOOK: &str = "confirm.rollouts.kruise.io";
+/// Name of the mutating and of the validating webhook configuration. The API server calls mutating webhooks in the order of these
+/// names, and ours is to see what the others have made of a write.
 pub const WEBHOOK_CONFIGURATION: &str = "zz-kruise-rollout";
 /// Name of the ClusterRole that owns what the controller registers, so that removing the RBAC removes the registrations.
 pub const CLUSTER_ROLE: &str = "kruise-rollout-controller";

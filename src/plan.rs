@@ -25,6 +25,8 @@ pub struct Step {
     pub exposure: u32,
     /// What follows.
     pub pause: Pause,
+    /// It was written as fewer pods than the step before it, and keeps as many as that one.
+    pub raised: bool,
 }
 
 /// A plan for a workload of so many replicas; at least one step, the last one reaches all replicas.
@@ -44,6 +46,9 @@ pub enum PlanError {
     /// A step says nothing about replicas.
     #[error("spec.strategy.canary.steps[{0}].replicas is missing: set it to a number or a percentage")]
     NoReplicas(usize),
+    /// An amount below none or above all.
+    #[error("{0} is out of range: write a number from 0 on, or a percentage from \"0%\" to \"100%\"")]
+    OutOfRange(String),
     /// An amount that cannot be read.
     #[error("{field}: {error}")]
     Malformed {
@@ -57,17 +62,17 @@ pub enum PlanError {
 impl Plan {
     /// Computes the plan. Later steps are never smaller than earlier ones. A plan whose last step leaves pods behind gets a
     /// final step for all of them; the step that was written last keeps its pause. A last step that reaches all replicas never
-    /// pauses, however it is written, since there is nothing left to decide.
+    /// pauses, however it is written, since there is nothing left to decide; without replicas no step does.
     ///
     /// # Errors
-    /// No steps, or amounts that cannot be read.
+    /// No steps, or amounts that cannot be read or are out of range.
     pub fn new(strategy: &CanaryStrategy, replicas: u32) -> Result<Self, PlanError> {
         let mut steps: Vec<Step> = Vec::with_capacity(strategy.steps.len() + 1);
         for (index, step) in strategy.steps.iter().enumerate() {
             let amount = step.replicas.as_ref().ok_or(PlanError::NoReplicas(index))?;
             let amount = read(amount, || format!("spec.strategy.canary.steps[{index}].replicas"))?;
             let before = steps.last().map_or(0, |step| step.exposure);
-            let exposure = scaled(amount, replicas).max(before);
+            let asked = scaled(amount, replicas);
             let pause = match step.pause.duration {
                 None => Pause::Manual,
                 Some(seconds) => u32::try_from(seconds)
@@ -75,7 +80,11 @@ impl Plan {
                     .filter(|s| *s > 0)
                     .map_or(Pause::None, Pause::Seconds),
             };
-            steps.push(Step { exposure, pause });
+            steps.push(Step {
+                exposure: asked.max(before),
+                pause,
+                raised: asked < before,
+            });
         }
         let last = steps.last_mut().ok_or(PlanError::NoSteps)?;
         if last.exposure == replicas {
@@ -84,7 +93,12 @@ impl Plan {
             steps.push(Step {
                 exposure: replicas,
                 pause: Pause::None,
+                raised: false,
             });
+        }
+        if replicas == 0 {
+            // There is nothing to look at before the next step.
+            steps.iter_mut().for_each(|step| step.pause = Pause::None);
         }
         let tolerance = match &strategy.failure_threshold {
             None => None,
@@ -167,10 +181,14 @@ pub fn fingerprint(strategy: &CanaryStrategy) -> String {
 }
 
 fn read(amount: &IntOrPercent, field: impl FnOnce() -> String) -> Result<Amount, PlanError> {
-    amount.amount().map_err(|error| PlanError::Malformed {
-        field: field(),
-        error,
-    })
+    match amount.amount() {
+        Ok(Amount::Count(..0) | Amount::Percent(101..)) => Err(PlanError::OutOfRange(field())),
+        Ok(amount) => Ok(amount),
+        Err(error) => Err(PlanError::Malformed {
+            field: field(),
+            error,
+        }),
+    }
 }
 
 /// A share of `of` pods: percentages round up, and nothing leaves 0..=`of`.
@@ -211,12 +229,14 @@ mod tests {
     #[case(1, json!("10%"), 0)]
     #[case(0, json!("10%"), 0)]
     #[case(1000, json!("0.1%"), 1000)]
+    #[case(1000, json!(-1), 1000)]
+    #[case(1000, json!("101%"), 1000)]
     fn rounding(#[case] replicas: u32, #[case] step: Value, #[case] partition: i64) {
         let plan = Plan::new(&strategy(json!([{"replicas": step}])), replicas);
         match plan {
             Ok(plan) => assert_eq!(plan.partition(1), partition),
             Err(error) => assert!(
-                step == "0.1%" && error.to_string().contains("steps[0].replicas"),
+                partition == 1000 && error.to_string().contains("steps[0].replicas"),
                 "{error}"
             ),
         }
@@ -248,6 +268,16 @@ mod tests {
             (plan.step(1).pause, plan.step(2).pause),
             (Pause::Seconds(7), Pause::None)
         );
+    }
+
+    #[test]
+    fn without_replicas_no_step_pauses_and_one_that_goes_back_says_so() {
+        let steps = json!([{"replicas": 4, "pause": {}}, {"replicas": "50%", "pause": {"duration": 7}}, {"replicas": "100%"}]);
+        let none = Plan::new(&strategy(steps.clone()), 0).unwrap();
+        assert!((1..=none.len()).all(|n| none.step(n).pause == Pause::None && !none.step(n).raised));
+        let five = Plan::new(&strategy(steps), 5).unwrap();
+        assert_eq!(partitions(&five), [1, 1, 0]);
+        assert_eq!([1, 2, 3].map(|n| five.step(n).raised), [false, true, false]);
     }
 
     #[test]
@@ -285,11 +315,21 @@ mod tests {
 
     proptest! {
         #[test]
+        fn a_share_is_at_least_one_pod_and_all_of_them_only_by_rounding_up(replicas in 1..2000_u32, percent in 1..=100_u32) {
+            let share = scaled(Amount::Percent(percent), replicas);
+            prop_assert!((1..=replicas).contains(&share));
+            prop_assert!(percent < 100 || share == replicas);
+            // The least number of pods that is no less than the share.
+            let (share, percent, replicas) = (u64::from(share), u64::from(percent), u64::from(replicas));
+            prop_assert!(share * 100 >= percent * replicas && (share - 1) * 100 < percent * replicas);
+        }
+
+        #[test]
         fn steps_never_shrink_and_end_with_all(
             replicas in 0..2000_u32,
             amounts in proptest::collection::vec(prop_oneof![
-                (-5..5000_i64).prop_map(IntOrPercent::Int),
-                (0..150_u32).prop_map(|p| IntOrPercent::String(format!("{p}%")))], 1..12)
+                (0..5000_i64).prop_map(IntOrPercent::Int),
+                (0..=100_u32).prop_map(|p| IntOrPercent::String(format!("{p}%")))], 1..12)
         ) {
             let steps: Vec<_> = amounts.iter().map(|amount| json!({"replicas": amount})).collect();
             let plan = Plan::new(&strategy(json!(steps)), replicas).unwrap();

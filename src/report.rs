@@ -16,6 +16,7 @@ pub use steps::{PauseReport, StepProgress, StepReport};
 
 use crate::api::v1beta1::{Rollout, RolloutStatus, step_state};
 use crate::names;
+use crate::plan::Plan;
 use crate::workload::pod::names_revision;
 use crate::workload::{Likeness, PodView, TemplateId, TypeLabel, View};
 use pods::Counts;
@@ -188,7 +189,7 @@ impl RolloutReport {
             message: message(status, &progress),
             rolled_back: matches!(state, State::RollingBack | State::RolledBack)
                 || view.is_some_and(|view| state::in_batches(status, &progress, view)),
-            breach: breach(view, &state, counts),
+            breach: breach(view, plan.as_ref(), progress.step, &state, counts),
             problems: pods::problems(pods, revisions.update.as_deref()),
             revisions,
             verdict: Verdict::InProgress,
@@ -322,11 +323,22 @@ fn message(status: &RolloutStatus, progress: &Progress<'_>) -> String {
     said.to_owned()
 }
 
-/// Compares what runs with what is granted; only while a release goes forward, and only when pods can be told apart.
-fn breach(view: Option<&View>, state: &State, counts: Counts) -> Option<Breach> {
+/// Compares what runs with what is granted; only while a release goes forward, and only when pods can be told apart. Pods that
+/// already run the new template below the partition count for the step, so that its grant may be less than its size.
+fn breach(
+    view: Option<&View>,
+    plan: Option<&Plan>,
+    step: usize,
+    state: &State,
+    counts: Counts,
+) -> Option<Breach> {
     let view = view.filter(|_| !matches!(state, State::RollingBack))?;
     let granted = view.hold()?.granted;
-    let allowed = u32::try_from(i64::from(view.replicas) - granted).unwrap_or(0);
+    let by_grant = u32::try_from(i64::from(view.replicas) - granted).unwrap_or(0);
+    let by_step = plan
+        .filter(|_| granted != names::HOLD_PARTITION)
+        .map_or(0, |plan| plan.step(step).exposure);
+    let allowed = by_grant.max(by_step);
     let beyond = counts
         .updated
         .filter(|_| counts.by_labels)?

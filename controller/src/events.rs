@@ -1,14 +1,13 @@
-//! Events on Rollouts, published one after the other by a task of their own, so that no decision waits for them.
+//! Events on Rollouts and workloads, published one after the other by a task of their own, so that no decision waits for them.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::names;
 use kruise_rollout::rollout::Announcement;
+use kube::Client;
 use kube::runtime::events::{Event as KubeEvent, EventType, Recorder, Reporter};
-use kube::{Client, Resource as _};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -20,15 +19,12 @@ pub(crate) const BACKLOG: usize = 1024;
 /// An announcement and what it is about.
 pub(crate) struct Event {
     about: ObjectReference,
-    announcement: Announcement,
+    pub(crate) announcement: Announcement,
 }
 
 impl Event {
-    pub(crate) fn new(rollout: &Rollout, announcement: Announcement) -> Self {
-        Self {
-            about: rollout.object_ref(&()),
-            announcement,
-        }
+    pub(crate) fn new(about: ObjectReference, announcement: Announcement) -> Self {
+        Self { about, announcement }
     }
 }
 

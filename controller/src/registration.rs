@@ -34,7 +34,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use self::entries::{Entries, registered_resources, says};
+use self::entries::{Entries, kind_of, registered_resources, says};
 use self::pace::Pace;
 use crate::certs::{CertState, Trusted};
 use crate::connect::follow_objects;
@@ -303,7 +303,8 @@ impl Registrar {
         };
         let present = self.mutating.seen.as_ref().unwrap_or(&Value::Null);
         let mut holds = entries(&self.mutating).holds(&governed, present);
-        let mut reviews = entries(&self.validating).reviews();
+        let present = self.validating.seen.as_ref().unwrap_or(&Value::Null);
+        let mut reviews = entries(&self.validating).reviews(&governed, present);
         for (of, entries) in [(&self.mutating, &mut holds), (&self.validating, &mut reviews)] {
             if of.is_injected() {
                 *entries = of.with_present_bundles(entries.take());
@@ -325,13 +326,7 @@ impl Registrar {
 
     /// Says which kinds are registered, and looks again at the Rollouts of new ones.
     fn publish(&self, resources: &[ApiResource]) {
-        let kinds: Vec<_> = resources
-            .iter()
-            .map(|resource| GroupKind {
-                group: resource.group.clone(),
-                kind: resource.kind.clone(),
-            })
-            .collect();
+        let kinds: Vec<_> = resources.iter().map(kind_of).collect();
         let before = self.context.registered.send_replace(kinds.clone());
         for kind in kinds.iter().filter(|kind| !before.contains(kind)) {
             self.context.look_at(self.context.world.retry(kind));

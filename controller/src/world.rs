@@ -10,10 +10,11 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use jiff::{SignedDuration, Timestamp};
 use kruise_rollout::api::v1beta1::{Rollout, condition};
 use kruise_rollout::lens::FieldError;
 use kruise_rollout::rollout::{Proof, Workload};
-use kruise_rollout::workload::{Adapter, GroupKind, PodView, View, adapter_for};
+use kruise_rollout::workload::{Adapter, GroupKind, PodView, TemplateId, View, adapter_for};
 use kube::api::ApiResource;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -89,6 +90,9 @@ pub(crate) struct Snapshot {
 /// How long the API server goes on serving the watches that began before a change of a schema. They show objects by the old
 /// schema, so an operator may not see a partition that is stored: a second, after which it ends them; and a margin.
 const SCHEMA_SETTLES: Duration = Duration::from_secs(2);
+
+/// How long nothing is granted to a workload whose template changes with every write.
+const REWRITTEN_PAUSE: SignedDuration = SignedDuration::from_secs(15);
 
 /// The workload that a Rollout names.
 pub(crate) fn target_of(rollout: &Rollout) -> Workload {
@@ -356,6 +360,26 @@ impl World {
         self.lock().proofs.insert(key.clone(), (uid.to_owned(), proof));
     }
 
+    /// UID and template of a workload as the store has it.
+    pub(crate) fn template_of(&self, place: &Place) -> Option<(String, TemplateId)> {
+        let inner = self.lock();
+        let view = inner.view(place)?;
+        Some((view.uid.clone(), view.template.clone()))
+    }
+
+    /// A write of ours to a workload was stored as it was sent, or another webhook changed the template in it. The first time it is
+    /// tried again at once: what it brings may be always the same.
+    pub(crate) fn wrote(&self, uid: &str, rewritten: bool) {
+        let mut inner = self.lock();
+        if !rewritten {
+            inner.rewritten.remove(uid);
+            return;
+        }
+        let again = inner.rewritten.contains_key(uid);
+        let until = again.then(|| Timestamp::now() + REWRITTEN_PAUSE);
+        inner.rewritten.insert(uid.to_owned(), until);
+    }
+
     /// Changes the pods of a namespace; see [`Pods`].
     pub(crate) fn with_pods<T>(&self, change: impl FnOnce(&mut Pods) -> T) -> T {
         change(&mut self.lock().pods)
@@ -408,6 +432,7 @@ impl World {
             .as_ref()
             .zip(kind)
             .and_then(|(w, kind)| kind.workloads.get(&name(w)).cloned());
+        let seen = seen.map(|seen| seen.map(|view| inner.with_rewritten(&view)));
         let uid = match &seen {
             Some(Ok(view)) => view.uid.clone(),
             _ => String::new(),

@@ -19,7 +19,8 @@ pub struct Write<'a> {
     pub old: &'a Value,
     /// The object as the writer, and admission before us, would have it.
     pub new: &'a Value,
-    /// User and field manager are the controller's. Its writes pass as they are if they leave the template alone.
+    /// User and field manager are the controller's. Its writes pass as they are if they leave the template alone, or let go of the
+    /// workload.
     pub by_controller: bool,
     /// The Rollout that names the workload, for the moment before the workload is marked.
     pub claimed_by: Option<&'a str>,
@@ -65,7 +66,12 @@ pub fn review(adapter: &dyn Adapter, write: Write<'_>) -> Verdict {
     let old_annotations = annotations(write.old).unwrap_or(&empty);
     let before = Marks::read(old_annotations);
     let changed = write.old["spec"].get("template") != write.new["spec"].get("template");
-    if write.by_controller && !changed {
+    // Whoever ends a Rollout releases the rest, also what another webhook makes of the template in that write.
+    let lets_go = || {
+        let marked = annotations(write.new).is_some_and(|marks| marks.contains_key(names::GUARDED_BY));
+        before.guard_of(uid).is_some() && !marked
+    };
+    if write.by_controller && (!changed || lets_go()) {
         return Verdict::unchanged();
     }
     let guard = match (before.guard_of(uid), write.claimed_by) {
@@ -89,7 +95,7 @@ pub fn review(adapter: &dyn Adapter, write: Write<'_>) -> Verdict {
     if changed || guard.hold.is_some() {
         keep(adapter, &write, &guard, changed)
     } else {
-        restore_guard(&write, &guard)
+        restore_guard(adapter, &write, &guard)
     }
 }
 
@@ -184,9 +190,16 @@ fn original(
     }
 }
 
-/// Outside a release the writer may do anything but touch the marks.
-fn restore_guard(write: &Write<'_>, guard: &Guarded<'_>) -> Verdict {
+/// Outside a release the writer may do anything but touch the marks. An echo of a release asks for what it says people want: it
+/// may be our own hold of a change that another webhook has taken back since.
+fn restore_guard(adapter: &dyn Adapter, write: &Write<'_>, guard: &Guarded<'_>) -> Verdict {
     let mut patch = PatchBuilder::new(skeleton(write.new));
+    let path = adapter.partition_path();
+    patch = match echo(write.new, read_partition(adapter, write.new)) {
+        Some(Original::Partition(partition)) => patch.set(path, json!(partition)),
+        Some(Original::Absent) => patch.prune(path, 1),
+        None => patch,
+    };
     for mark in names::RELEASE_MARKS {
         patch = patch.remove(&["metadata", "annotations", mark]);
     }

@@ -390,3 +390,12 @@ fn a_broken_pod_of_a_template_that_nobody_wants_is_to_be_deleted() {
         None
     );
 }
+
+#[test]
+fn a_step_that_is_filled_by_pods_below_the_partition_is_no_breach() {
+    let rollout = rollout("Progressing", 1, "StepPaused", &[]);
+    // my-app-2 runs the new template: nothing else is granted.
+    assert_eq!(report(&rollout, &view(2, Some(5)), &pods(2, 1)).breach, None);
+    let held = view(2, Some(names::HOLD_PARTITION));
+    assert!(report(&rollout, &held, &pods(2, 1)).breach.is_some());
+}

@@ -132,7 +132,7 @@ pub(super) fn is_free(view: &View) -> bool {
 }
 
 /// The next write that ends governing: open first where a partition above 0 is to come back, else all in one. `None`: wait for
-/// the pods, or nothing is left to do.
+/// the pods, or nothing is left to do. Where every write changes the template there is no end to wait for.
 pub(super) fn free(
     adapter: &dyn Adapter,
     view: &View,
@@ -142,7 +142,11 @@ pub(super) fn free(
         return None;
     }
     match view.hold() {
-        Some(hold) if hold.original.keeps_back() > 0 && !complete_when_open(view, children) => {
+        Some(hold)
+            if hold.original.keeps_back() > 0
+                && view.rewritten.is_none()
+                && !complete_when_open(view, children) =>
+        {
             let open = adapter.expose(view, 0);
             (!open.is_empty()).then_some((EditKind::Open, open))
         }

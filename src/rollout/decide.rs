@@ -1,9 +1,9 @@
 use super::back::{free, is_free};
-use super::observed::{Children, Observed, Proof, Target, Workload};
+use super::observed::{Children, Observed, Proof, Stray, Target, Workload};
 use super::release::{Release, advance};
 use super::rest::{at_rest, guarded, unmarked};
 use super::status::{Draft, settled, why};
-use super::{Action, Decision, EditKind, Wake};
+use super::{Action, Announcement, Decision, EditKind, Wake};
 use crate::api::v1beta1::condition::{self, reason};
 use crate::api::v1beta1::{Rollout, phase};
 use crate::lens::PatchBuilder;
@@ -29,6 +29,9 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
         }
     }
     decision.actions.splice(0..0, actions);
+    let told = observed.strays.iter();
+    let told = told.filter_map(|stray| lets_go(observed.name, stray));
+    decision.actions.extend(told);
     decision
 }
 
@@ -41,6 +44,20 @@ fn edit_to_free(workload: &Workload, kind: EditKind, patch: PatchBuilder) -> imp
     };
     let disown = (kind == EditKind::Release).then(|| Action::Disown(workload.clone()));
     std::iter::once(edit).chain(disown)
+}
+
+/// What is told when the rest of a release is let go because its Rollout governs the workload no more.
+fn lets_go(rollout: &str, stray: &Stray<'_>) -> Option<Action> {
+    // Once it is open there is nothing to let go of any more.
+    stray.view.hold().filter(|hold| hold.granted > 0)?;
+    let announcement = Announcement {
+        warning: true,
+        reason: "Released",
+        message: format!(
+            "Rollout {rollout} governs this workload no more: the rest of its release goes on without steps"
+        ),
+    };
+    Some(Action::AnnounceOn(stray.workload.clone(), announcement))
 }
 
 /// The target when it is there.

@@ -13,7 +13,7 @@ use super::status::{Draft, progressing};
 use super::{Action, EditKind};
 use crate::api::v1beta1::condition::{self, reason};
 use crate::api::v1beta1::{CanaryStatus, finalising_step, phase, step_state};
-use crate::plan::{Pause, Plan};
+use crate::plan::{Pause, Plan, Step};
 use crate::workload::Hold;
 
 /// Enters a step.
@@ -82,7 +82,9 @@ pub(super) fn forward(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold,
         match steps.take(draft, &mut canary) {
             Some(waits) => waits,
             None => {
-                label_pods(draft, release, number(&canary, release.plan));
+                if !back {
+                    label_pods(draft, release, number(&canary, release.plan));
+                }
                 draft.status.canary_status = Some(canary);
                 let message = if back {
                     "rolled back: every pod runs the stable template"
@@ -171,7 +173,9 @@ impl Steps<'_> {
             };
             draft.edit(p.workload, kind, p.adapter.expose(p.view, partition));
         }
-        label_pods(draft, self.release, step);
+        if !self.back {
+            label_pods(draft, self.release, step);
+        }
         canary.finalising_step = match waits {
             Waits::Operator => finalising_step::RELEASE_WORKLOAD_CONTROL.to_owned(),
             _ => String::new(),
@@ -246,13 +250,18 @@ impl Steps<'_> {
             rollout.namespace.as_deref().unwrap_or_default(),
         );
         let (plan, replicas) = (self.release.plan, p.view.replicas);
-        let exposure = plan.step(step).exposure;
+        let Step { exposure, raised, .. } = plan.step(step);
         let way = if self.back {
             "rolling back in batches, "
         } else {
             ""
         };
-        let head = format!("{way}step {step} of {}", plan.len());
+        let note = if raised {
+            " (written as fewer pods than the step before it; steps never go back)"
+        } else {
+            ""
+        };
+        let head = format!("{way}step {step} of {}{note}", plan.len());
         let updated = u32::try_from(updated).unwrap_or_default();
         // Nothing brings updated pods back but another release.
         let beyond = match updated.saturating_sub(exposure) {

@@ -94,6 +94,8 @@ pub enum Action {
     DropFinalizer,
     /// Tell people, as an event on the Rollout.
     Announce(Announcement),
+    /// Tell people, as an event on a workload, since its Rollout is gone or means another one.
+    AnnounceOn(Workload, Announcement),
 }
 
 /// A patch of a pod's labels. It tests the pod's UID.

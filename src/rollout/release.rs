@@ -1,5 +1,6 @@
 //! A release in progress: forward by steps, or back to the stable template, at once or by steps.
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::back::{complete, complete_when_last_seen, complete_when_open, updated};
@@ -8,7 +9,7 @@ use super::decide::Present;
 use super::forward::{enter, forward};
 use super::observed::Children;
 use super::rest::{end_conditions, operator_silent};
-use super::status::{Draft, progressing, settled};
+use super::status::{Draft, progressing, settled, why};
 use super::stuck::in_the_way;
 use super::{Action, EditKind};
 use crate::api::v1beta1::condition::{self, reason};
@@ -46,6 +47,12 @@ pub(super) fn advance(draft: &mut Draft<'_>, release: &Release<'_>) {
         Direction::Back => back(draft, release, hold),
         Direction::Unknown => wait_for_the_operator(draft, p),
     }
+    let rewritten = p.view.rewritten.filter(|until| *until > draft.now);
+    if let Some(until) = rewritten
+        && draft.status.phase == phase::PROGRESSING
+    {
+        return wait_for_other_webhooks(draft, release, until);
+    }
     if kept(draft, p.children) {
         return;
     }
@@ -53,6 +60,23 @@ pub(super) fn advance(draft: &mut Draft<'_>, release: &Release<'_>) {
         .or_else(|| in_the_way(draft, release))
         .or_else(|| overdue(draft, release));
     draft.stall(stall);
+}
+
+/// Every write brings another template, so none of them can be released by steps.
+fn wait_for_other_webhooks(draft: &mut Draft<'_>, release: &Release<'_>, until: Timestamp) {
+    let metadata = &release.rollout.metadata;
+    let message = format!(
+        "another mutating webhook changes the template of {} with every write, so that no step can be granted for it: take the \
+         workload out of that webhook's rules, or let the release go without steps: kubectl patch rollout {} -n {} --type=merge \
+         -p '{{\"spec\":{{\"disabled\":true}}}}'",
+        release.present.workload,
+        metadata.name.as_deref().unwrap_or_default(),
+        metadata.namespace.as_deref().unwrap_or_default(),
+    );
+    draft.withhold_edits();
+    draft.stalled(why::REWRITTEN, &message);
+    draft.say(phase::PROGRESSING, message);
+    draft.wake_at(until);
 }
 
 fn wait_for_the_operator(draft: &mut Draft<'_>, p: &Present<'_>) {

@@ -159,7 +159,7 @@ fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
         let message = if ended {
             end_message(before)
         } else {
-            format!("{} is guarded and at rest", p.workload)
+            rest_message(p, under_way(p.view) == Some(true))
         };
         draft.say(phase::HEALTHY, message);
         match holds(&draft.status.conditions, condition::PROGRESSING) {
@@ -167,6 +167,10 @@ fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
             true => super::status::progressing(draft, reason::COMPLETED),
             false => {}
         }
+    } else if let Some(now) = under_way(p.view)
+        && before.message == rest_message(p, !now)
+    {
+        draft.say(phase::HEALTHY, rest_message(p, now));
     }
     let stall = operator_silent(draft, p);
     draft.stall(stall);
@@ -192,6 +196,29 @@ fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
     if jump {
         no_jump(draft, written, "no release is in progress");
     }
+}
+
+/// What is said of a workload that has been found as it is: nothing of it was released by steps.
+fn rest_message(p: &Present<'_>, under_way: bool) -> String {
+    if under_way {
+        format!(
+            "{} is guarded from now on; the update that began before it was guarded goes on without steps",
+            p.workload
+        )
+    } else {
+        format!("{} is guarded and at rest", p.workload)
+    }
+}
+
+/// Whether an update that is not held is under way; `None` while the operator has not seen the present generation.
+fn under_way(view: &View) -> Option<bool> {
+    let reported = &view.reported;
+    let revisions = (&reported.current_revision, &reported.update_revision);
+    let differ = matches!(revisions, (Some(current), Some(update)) if current != update);
+    let behind = reported
+        .updated_replicas
+        .is_some_and(|updated| updated < view.replicas);
+    (view.observed() != Some(false)).then_some(differ && behind)
 }
 
 fn end_message(before: &RolloutStatus) -> String {

@@ -118,6 +118,12 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Writes no workload after all.
+    pub(super) fn withhold_edits(&mut self) {
+        self.actions
+            .retain(|action| !matches!(action, Action::Edit { .. }));
+    }
+
     /// Looks again at `at`, or before.
     pub(super) fn wake_at(&mut self, at: Timestamp) {
         self.wake = match self.wake {
@@ -318,6 +324,7 @@ pub(super) mod why {
     pub(crate) const CONFLICT: &str = "Conflict";
     pub(crate) const REFUSED: &str = "WriteRefused";
     pub(crate) const PLAN: &str = "InvalidPlan";
+    pub(crate) const REWRITTEN: &str = "TemplateRewritten";
     pub(crate) const DEADLINE: &str = "ProgressDeadlineExceeded";
     pub(crate) const IN_THE_WAY: &str = "PodInTheWay";
 }

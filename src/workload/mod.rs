@@ -107,6 +107,9 @@ pub struct View {
     pub marks: Marks,
     /// The operator's report.
     pub reported: Reported,
+    /// Writes of ours come back with another template, since another webhook changes it in each: nothing is granted before this
+    /// time. No fact of the object, but one that those remember who write it.
+    pub rewritten: Option<jiff::Timestamp>,
     /// The parts of the object that our patches touch, for [`crate::lens::PatchBuilder`].
     pub skeleton: Value,
 }

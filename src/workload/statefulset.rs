@@ -75,6 +75,7 @@ impl Adapter for StatefulSetLike {
                 current_revision: CURRENT_REVISION.get(object)?.filter(|r| !r.is_empty()),
                 update_revision: UPDATE_REVISION.get(object)?.filter(|r| !r.is_empty()),
             },
+            rewritten: None,
             skeleton: self.skeleton(object),
         })
     }

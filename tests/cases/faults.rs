@@ -1,24 +1,30 @@
-//! Faults: those that people have reported of products of this kind (a case begins with the number of its report), processes that
-//! die, networks that lie, and people who take away what is needed.
+//! Faults that people have reported of products of this kind; a case begins with the number of its report.
 
 mod alone;
 mod batches;
 mod callers;
 mod certificates;
+mod commands;
+mod concurrent;
 mod crashes;
 mod fixtures;
 mod ground;
 mod injection;
+mod injector;
 mod leases;
+mod lifecycle;
 mod many;
 mod native;
 mod network;
 mod outage;
 mod outages;
+mod ownership;
 mod plans;
 mod pods;
 mod reports;
 mod revisions;
+mod scaling;
+mod steps;
 mod stuck;
 mod unasked;
 mod webhook;

@@ -103,8 +103,8 @@ impl Follower {
         self.judged = Some(told);
         match found.and_then(|files| self.take(files)) {
             Ok(offer) => {
-                self.serving.source_is_good(true);
                 self.serving.offer(offer, Timestamp::now());
+                self.serving.source_is_good(true);
             }
             Err(error) => {
                 self.serving.source_is_good(false);

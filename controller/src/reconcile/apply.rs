@@ -5,8 +5,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::names;
 use kruise_rollout::rollout::{EditKind, Workload};
-use kube::Api;
+use kruise_rollout::workload::TemplateId;
 use kube::api::{DeleteParams, DynamicObject, Patch, Preconditions};
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
 use super::Error;
@@ -27,14 +28,38 @@ pub(super) async fn edit(
         workload: workload.clone(),
     };
     let api = context.api(&place).ok_or(Error::NoKind)?;
+    let before = context.world.template_of(&place);
     let patch: Patch<()> = Patch::Json(patch.clone());
-    let object = api.patch(&workload.name, &patch_params(), &patch).await?;
+    let object = match api.patch(&workload.name, &patch_params(), &patch).await {
+        // The answer names the webhook that refused.
+        Err(kube::Error::Api(status)) if status.message.contains(names::CONFIRM_WEBHOOK) => {
+            return Err(rewritten(context, before.as_ref()));
+        }
+        answer => answer?,
+    };
     tracing::info!(rollout = %key, %workload, edit = kind.name(), "Wrote the workload.");
     context.metrics.acted(kind.name());
+    let after = TemplateId::of(&object.data["spec"]["template"]);
+    let let_go = !object.annotations().contains_key(names::GUARDED_BY);
     put_answer(context, &place, object);
     context.releases_changed.notify_one();
     context.kinds_changed.notify_one();
-    Ok(())
+    match before {
+        Some((_, ref template)) if *template != after && !let_go => Err(rewritten(context, before.as_ref())),
+        Some((uid, _)) => {
+            context.world.wrote(&uid, false);
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Remembers that another webhook changed the template in a write that leaves it alone.
+fn rewritten(context: &Context, workload: Option<&(String, TemplateId)>) -> Error {
+    if let Some((uid, _)) = workload {
+        context.world.wrote(uid, true);
+    }
+    Error::Rewritten
 }
 
 /// Drops our entries in the workload's managed fields. They would make the next apply of its owner conflict, although all that

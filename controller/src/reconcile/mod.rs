@@ -14,9 +14,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kruise_rollout::api::v1beta1::Rollout;
-use kruise_rollout::rollout::{Action, Children, Decision, Observed, Stray, Target, Wake, decide, refused};
+use kruise_rollout::rollout::{
+    Action, Children, Decision, Observed, Stray, Target, Wake, Workload, decide, refused,
+};
 use kruise_rollout::workload::adapter_for;
+use kube::Resource as _;
 use kube::core::Status;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -79,6 +83,9 @@ pub(crate) enum Error {
     /// Anything else that the API server or the way to it says.
     #[error("API server")]
     Api(#[source] Box<kube::Error>),
+    /// Another webhook changes the template in our writes.
+    #[error("another mutating webhook changes the template in a write of ours")]
+    Rewritten,
     /// Not yet: again after so long.
     #[error("not before {0:?}")]
     Later(Duration),
@@ -130,7 +137,7 @@ async fn reconcile(context: &Arc<Context>, key: &Key) -> Turn {
             (outcome, turn(wake, now))
         }
         Err(Error::Later(pause)) => ("waits", Turn::After(pause)),
-        Err(error @ (Error::Raced(_) | Error::Gone(_) | Error::NoKind)) => {
+        Err(error @ (Error::Raced(_) | Error::Gone(_) | Error::NoKind | Error::Rewritten)) => {
             tracing::debug!(rollout = %key, error = %chain(&error), "Looks again.");
             ("raced", Turn::Failed)
         }
@@ -222,7 +229,7 @@ async fn apply(
     decision: &Decision,
 ) -> Result<Wake, Error> {
     let mut wake = decision.wake;
-    let mut announcements = Vec::new();
+    let mut events = Vec::new();
     for action in &decision.actions {
         match action {
             Action::Guard => guard::guard(context, key, snapshot).await?,
@@ -246,19 +253,42 @@ async fn apply(
                 resource_version,
             } => apply::replace(context, key, pod, uid, resource_version).await?,
             Action::DropFinalizer => apply::drop_finalizer(context, key, snapshot).await?,
-            Action::Announce(announcement) => announcements.push(announcement.clone()),
+            Action::Announce(announcement) => {
+                let about = snapshot.rollout.as_ref().map(|rollout| rollout.object_ref(&()));
+                events.extend(about.map(|about| Event::new(about, announcement.clone())));
+            }
+            Action::AnnounceOn(workload, announcement) => {
+                let about = stray_ref(context, key, snapshot, workload);
+                events.extend(about.map(|about| Event::new(about, announcement.clone())));
+            }
         }
     }
-    let Some(rollout) = &snapshot.rollout else {
-        return Ok(wake);
-    };
-    if let Some(status) = &decision.status {
+    if let (Some(rollout), Some(status)) = (&snapshot.rollout, &decision.status) {
         status::write(context, key, rollout, status).await?;
     }
-    for announcement in announcements {
-        tracing::info!(rollout = %key, reason = announcement.reason, "{}", announcement.message);
+    for event in events {
+        tracing::info!(rollout = %key, reason = event.announcement.reason, "{}", event.announcement.message);
         // A full backlog drops the event: it only tells.
-        let _ = context.events.try_send(Event::new(rollout, announcement));
+        let _ = context.events.try_send(event);
     }
     Ok(wake)
+}
+
+/// Reference to a stray workload, for events.
+fn stray_ref(
+    context: &Context,
+    key: &Key,
+    snapshot: &Snapshot,
+    workload: &Workload,
+) -> Option<ObjectReference> {
+    let (_, _, view) = snapshot.strays.iter().find(|(stray, ..)| stray == workload)?;
+    let resource = context.world.resource(&workload.kind)?;
+    Some(ObjectReference {
+        api_version: Some(resource.api_version),
+        kind: Some(resource.kind),
+        namespace: Some(key.namespace.clone()),
+        name: Some(workload.name.clone()),
+        uid: Some(view.uid.clone()),
+        ..ObjectReference::default()
+    })
 }

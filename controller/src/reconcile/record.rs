@@ -54,7 +54,9 @@ pub(super) async fn record(context: &Context, rollout: &Rollout, template: &Valu
             message,
         };
         // A full backlog drops the event: it only tells.
-        let _ = context.events.try_send(Event::new(rollout, announcement));
+        let _ = context
+            .events
+            .try_send(Event::new(rollout.object_ref(&()), announcement));
         return Ok(());
     }
     let namespace = rollout.namespace().unwrap_or_default();

@@ -2,11 +2,11 @@
 
 use k8s_openapi::ByteString;
 use kruise_rollout::names;
-use kruise_rollout::workload::{GroupKind, adapter_for};
+use kruise_rollout::workload::{Adapter, GroupKind, adapter_for};
 use kube::api::ApiResource;
 use serde_json::{Value, json};
 
-use crate::webhook::{MUTATE, VALIDATE};
+use crate::webhook::{CONFIRM, MUTATE, VALIDATE};
 
 /// How long the API server waits for a verdict, in seconds.
 const TIMEOUT_SECONDS: u32 = 5;
@@ -64,22 +64,49 @@ impl Entries<'_> {
             .iter()
             .filter_map(|resource| self.hold(resource))
             .collect();
-        if !governed.complete {
-            let named: Vec<_> = entries.iter().map(|entry| entry["name"].clone()).collect();
-            let others = ours(present)
-                .filter(|entry| !named.contains(&entry["name"]))
-                .cloned();
-            entries.extend(others.map(|mut entry| {
-                entry["clientConfig"] = self.endpoint.client_config(MUTATE, self.ca_bundle_pem);
-                entry
-            }));
-        }
+        self.keep(&mut entries, governed, ours(present, names::HOLD_WEBHOOK), MUTATE);
         entries.into()
     }
 
-    /// The entries of the validating configuration.
-    pub(super) fn reviews(&self) -> Value {
-        json!([{
+    /// As long as not all kinds are known, entries that are there stay.
+    fn keep<'a>(
+        &self,
+        entries: &mut Vec<Value>,
+        governed: &Governed,
+        present: impl Iterator<Item = &'a Value>,
+        path: &str,
+    ) {
+        if governed.complete {
+            return;
+        }
+        let named: Vec<_> = entries.iter().map(|entry| entry["name"].clone()).collect();
+        let others = present.filter(|entry| !named.contains(&entry["name"])).cloned();
+        entries.extend(others.map(|mut entry| {
+            entry["clientConfig"] = self.endpoint.client_config(path, self.ca_bundle_pem);
+            entry
+        }));
+    }
+
+    /// The entries of the validating configuration, which now is `present`.
+    pub(super) fn reviews(&self, governed: &Governed, present: &Value) -> Value {
+        let mut entries: Vec<_> = governed
+            .resources
+            .iter()
+            .filter_map(|resource| self.check(resource))
+            .collect();
+        self.keep(
+            &mut entries,
+            governed,
+            ours(present, names::CONFIRM_WEBHOOK),
+            CONFIRM,
+        );
+        entries.insert(0, self.review());
+        entries.into()
+    }
+
+    /// The entry for Rollouts.
+    fn review(&self) -> Value {
+        json!({
             "name": names::REVIEW_WEBHOOK,
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
@@ -91,48 +118,66 @@ impl Entries<'_> {
             "matchConditions": [{"name": "the-spec-changes",
                 "expression": "request.operation == 'CREATE' || object.spec != oldObject.spec"}],
             "clientConfig": self.endpoint.client_config(VALIDATE, self.ca_bundle_pem),
-        }])
+        })
     }
 
-    /// The entry of one kind.
+    /// The mutating entry of one kind, which holds.
     fn hold(&self, resource: &ApiResource) -> Option<Value> {
-        let kind = GroupKind {
-            group: resource.group.clone(),
-            kind: resource.kind.clone(),
-        };
-        let adapter = adapter_for(&kind)?;
+        let adapter = adapter_for(&kind_of(resource))?;
+        let mut entry = self.workload(resource, adapter, names::HOLD_WEBHOOK, MUTATE);
+        entry["reinvocationPolicy"] = json!("IfNeeded");
+        entry["matchConditions"] = hold_conditions(self.username);
+        Some(entry)
+    }
+
+    /// The validating entry of one kind. It sees what is going to be stored, after all mutating webhooks: where one that comes after
+    /// ours changes the template in a write that did not concern us, the API server does not ask ours for the first time.
+    fn check(&self, resource: &ApiResource) -> Option<Value> {
+        let adapter = adapter_for(&kind_of(resource))?;
+        let mut entry = self.workload(resource, adapter, names::CONFIRM_WEBHOOK, CONFIRM);
+        entry["matchConditions"] = check_conditions(adapter, self.username);
+        Some(entry)
+    }
+
+    fn workload(&self, resource: &ApiResource, adapter: &dyn Adapter, name: &str, path: &str) -> Value {
         let excluded: Vec<_> = names::EXCLUDED_NAMESPACES
             .into_iter()
             .chain([self.namespace])
             .collect();
         let mut resources = vec![resource.plural.clone()];
-        if kind.group == "apps" {
+        if resource.group == "apps" {
             // Status writes of built-in kinds may change metadata too, and so the marks.
             resources.push(format!("{}/status", resource.plural));
         }
-        Some(json!({
-            "name": format!("{}.{}.{}", resource.plural, resource.group, names::HOLD_WEBHOOK),
+        json!({
+            "name": format!("{}.{}.{name}", resource.plural, resource.group),
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
             "failurePolicy": "Fail",
             "timeoutSeconds": TIMEOUT_SECONDS,
             "matchPolicy": "Equivalent",
-            "reinvocationPolicy": "IfNeeded",
             "namespaceSelector": {"matchExpressions": [
                 {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": excluded}]},
             "objectSelector": {"matchLabels": {names::WORKLOAD_TYPE: adapter.type_label()}},
             "rules": [{"apiGroups": [resource.group], "apiVersions": [resource.version], "operations": ["UPDATE"],
                 "resources": resources, "scope": "Namespaced"}],
-            "matchConditions": match_conditions(self.username),
-            "clientConfig": self.endpoint.client_config(MUTATE, self.ca_bundle_pem),
-        }))
+            "clientConfig": self.endpoint.client_config(path, self.ca_bundle_pem),
+        })
+    }
+}
+
+/// Group and kind of a resource.
+pub(super) fn kind_of(resource: &ApiResource) -> GroupKind {
+    GroupKind {
+        group: resource.group.clone(),
+        kind: resource.kind.clone(),
     }
 }
 
 /// Which updates reach the webhook: those that could touch the hold, unless they are the controller's own steps. So a webhook that
 /// is down cannot stop a release, and status writes, scaling by `/scale` and metadata of others never wait for it. Outside a
 /// release only template and marks matter.
-fn match_conditions(username: &str) -> Value {
+fn hold_conditions(username: &str) -> Value {
     let marks = [&[names::GUARDED_BY], names::RELEASE_MARKS.as_slice()].concat();
     let list = marks
         .iter()
@@ -151,31 +196,60 @@ fn match_conditions(username: &str) -> Value {
                  object.metadata.?labels[?'{label}'] != oldObject.metadata.?labels[?'{label}'])"
             ),
         },
-        {
-            "name": "not-the-controllers-own-step",
-            "expression": format!(
-                "!(request.userInfo.username == '{username}' && \
-                 request.?options.?fieldManager.orValue('') == '{}' && \
-                 object.?spec.?template == oldObject.?spec.?template)",
-                names::FIELD_MANAGER
-            ),
-        },
+        not_our_own_step(username),
     ])
 }
 
-/// Our entries of a mutating configuration.
-fn ours(configuration: &Value) -> impl Iterator<Item = &Value> {
-    let entries = configuration["webhooks"].as_array().into_iter().flatten();
-    entries.filter(|entry| {
-        entry["name"]
-            .as_str()
-            .is_some_and(|name| name.ends_with(names::HOLD_WEBHOOK))
+/// Which updates are looked at once more: those of a guarded workload that are not held although the template changes, or whose
+/// strategy changes in mid-release. Where no other webhook undoes what ours has made of them, there are none.
+fn check_conditions(adapter: &dyn Adapter, username: &str) -> Value {
+    let partition = adapter.partition_path().join(".?");
+    json!([
+        {
+            "name": "guarded",
+            "expression": format!("oldObject.metadata.?annotations[?'{}'].hasValue()", names::GUARDED_BY),
+        },
+        {
+            "name": "not-held",
+            "expression": format!(
+                "!object.?{partition}.optMap(p, type(p) == int && p >= {}).orValue(false)",
+                names::HOLD_PARTITION
+            ),
+        },
+        {
+            "name": "the-hold-may-be-loosened",
+            "expression": format!(
+                "object.?spec.?template != oldObject.?spec.?template || \
+                 (oldObject.metadata.?annotations[?'{}'].hasValue() && \
+                 object.?spec.?updateStrategy != oldObject.?spec.?updateStrategy)",
+                names::IN_PROGRESSING
+            ),
+        },
+        not_our_own_step(username),
+    ])
+}
+
+fn not_our_own_step(username: &str) -> Value {
+    json!({
+        "name": "not-the-controllers-own-step",
+        "expression": format!(
+            "!(request.userInfo.username == '{username}' && \
+             request.?options.?fieldManager.orValue('') == '{}' && \
+             object.?spec.?template == oldObject.?spec.?template)",
+            names::FIELD_MANAGER
+        ),
     })
+}
+
+/// The entries for workloads of a configuration: those whose names end so.
+fn ours<'a>(configuration: &'a Value, ending: &'static str) -> impl Iterator<Item = &'a Value> {
+    let entries = configuration["webhooks"].as_array().into_iter().flatten();
+    entries.filter(move |entry| entry["name"].as_str().is_some_and(|name| name.ends_with(ending)))
 }
 
 /// What is registered, from a configuration: the group and plural of each entry of ours.
 pub(super) fn registered_resources(configuration: &Value) -> Vec<(String, String)> {
-    ours(configuration)
+    ours(configuration, names::HOLD_WEBHOOK)
         .filter_map(|entry| {
             let rule = entry["rules"].get(0)?;
             let text = |field: &str| rule[field].get(0)?.as_str().map(str::to_owned);

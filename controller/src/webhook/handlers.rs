@@ -9,7 +9,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use k8s_openapi::ByteString;
 use kruise_rollout::admission::rollout::{WorkloadClaim, review as review_rollout};
-use kruise_rollout::admission::workload::{Outcome, Write, review as review_workload};
+use kruise_rollout::admission::workload::{Outcome, Verdict, Write, review as review_workload};
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::names;
 use kruise_rollout::rollout::Workload;
@@ -23,8 +23,10 @@ use crate::world::Place;
 
 /// Path of the mutating webhook.
 pub(crate) const MUTATE: &str = "/mutate";
-/// Path of the validating webhook.
+/// Path of the validating webhook of Rollouts.
 pub(crate) const VALIDATE: &str = "/validate";
+/// Path of the validating webhook of workloads.
+pub(crate) const CONFIRM: &str = "/confirm";
 /// How long a review waits for the Rollouts of a process that has just started; less than the API server waits.
 const KNOWN_WITHIN: Duration = Duration::from_secs(3);
 
@@ -71,6 +73,7 @@ pub(crate) fn router(context: Arc<Context>) -> Router {
     Router::new()
         .route(MUTATE, post(mutate))
         .route(VALIDATE, post(validate))
+        .route(CONFIRM, post(confirm))
         .with_state(context)
 }
 
@@ -80,6 +83,10 @@ async fn mutate(State(context): State<Arc<Context>>, body: Bytes) -> Response {
 
 async fn validate(State(context): State<Arc<Context>>, body: Bytes) -> Response {
     answer(&context, &body, examine).await
+}
+
+async fn confirm(State(context): State<Arc<Context>>, body: Bytes) -> Response {
+    answer(&context, &body, check).await
 }
 
 /// What is answered beside the UID, and its name in metrics.
@@ -128,18 +135,13 @@ async fn answer(context: &Context, body: &[u8], verdict: fn(&Context, &Request) 
         .into_response()
 }
 
-/// The mutating verdict on a workload.
-fn judge(context: &Context, request: &Request) -> Answer {
+/// What the core says of a write to a workload; nothing of kinds that are not supported.
+fn verdict(context: &Context, request: &Request) -> Option<Verdict> {
     let kind = GroupKind {
         group: request.kind.group.clone(),
         kind: request.kind.kind.clone(),
     };
-    let Some(adapter) = adapter_for(&kind) else {
-        return Answer {
-            response: json!({"allowed": true}),
-            result: "unchanged",
-        };
-    };
+    let adapter = adapter_for(&kind)?;
     let by_controller = request.user_info.username == context.username
         && request.options["fieldManager"].as_str() == Some(names::FIELD_MANAGER);
     let place = Place {
@@ -150,7 +152,7 @@ fn judge(context: &Context, request: &Request) -> Answer {
         },
     };
     let claim = context.world.claim(&place);
-    let verdict = review_workload(
+    Some(review_workload(
         adapter,
         Write {
             old: &request.old_object,
@@ -158,8 +160,18 @@ fn judge(context: &Context, request: &Request) -> Answer {
             by_controller,
             claimed_by: claim.as_deref(),
         },
-    );
+    ))
+}
+
+/// The mutating verdict on a workload.
+fn judge(context: &Context, request: &Request) -> Answer {
     let mut response = json!({"allowed": true});
+    let Some(verdict) = verdict(context, request) else {
+        return Answer {
+            response,
+            result: "unchanged",
+        };
+    };
     if !verdict.patch.0.is_empty() {
         let patch = serde_json::to_vec(&verdict.patch).unwrap_or_default();
         response["patchType"] = json!("JSONPatch");
@@ -174,6 +186,27 @@ fn judge(context: &Context, request: &Request) -> Answer {
         Outcome::Clamped => "clamped",
     };
     Answer { response, result }
+}
+
+/// The validating verdict on a workload, as it is going to be stored: it must be what the mutating one makes of it.
+fn check(context: &Context, request: &Request) -> Answer {
+    if verdict(context, request).is_none_or(|verdict| verdict.patch.0.is_empty()) {
+        return Answer {
+            response: json!({"allowed": true}),
+            result: "accepted",
+        };
+    }
+    let message = format!(
+        "{} {}: another mutating webhook has changed the template or the hold after it had been looked at, so that pods would be \
+         updated without a step of their Rollout. Take the workload out of that webhook's rules, or have it called before {}",
+        request.kind.kind,
+        request.name,
+        names::WEBHOOK_CONFIGURATION
+    );
+    Answer {
+        response: json!({"allowed": false, "status": {"code": 403, "reason": "Forbidden", "message": message}}),
+        result: "refused",
+    }
 }
 
 /// The validating verdict on a Rollout.
@@ -230,6 +263,7 @@ mod tests {
             client,
             namespace: "ops".to_owned(),
             username: "controller".to_owned(),
+            replace_stuck_pods: false,
             world: World::default(),
             queue: Queue::new(),
             metrics: Arc::default(),

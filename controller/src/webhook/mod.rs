@@ -6,4 +6,4 @@
 mod handlers;
 pub(crate) mod serve;
 
-pub(crate) use handlers::{MUTATE, VALIDATE, router};
+pub(crate) use handlers::{CONFIRM, MUTATE, VALIDATE, router};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
+use jiff::Timestamp;
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::rollout::{Proof, Workload};
 use kruise_rollout::workload::{Adapter, GroupKind, View, adapter_for};
@@ -40,6 +41,9 @@ pub(super) struct Inner {
     pub(super) held: BTreeSet<Place>,
     pub(super) by_uid: HashMap<String, Place>,
     pub(super) proofs: HashMap<Key, (String, Proof)>,
+    /// Workloads, by UID, of which the last write of ours came back with another template, and from the second time on until when
+    /// nothing is granted.
+    pub(super) rewritten: HashMap<String, Option<Timestamp>>,
     /// When the schema of a kind changed.
     pub(super) changed: HashMap<GroupKind, Instant>,
     pub(super) pods: Pods,
@@ -177,6 +181,9 @@ impl Inner {
         if let Some(old) = old {
             self.by_uid.remove(&uid(old));
         }
+        if let (Some(old), None) = (old, new) {
+            self.rewritten.remove(&uid(old));
+        }
         if let Some(new) = new {
             self.by_uid.insert(uid(new), place.clone());
         }
@@ -244,9 +251,22 @@ impl Inner {
                     namespace: key.namespace.clone(),
                     workload: workload.clone(),
                 })?;
-                Some((workload.clone(), adapter_for(&workload.kind)?, view.clone()))
+                Some((
+                    workload.clone(),
+                    adapter_for(&workload.kind)?,
+                    self.with_rewritten(view),
+                ))
             })
             .collect()
+    }
+
+    /// The view, with what is known of our writes.
+    pub(super) fn with_rewritten(&self, view: &Arc<View>) -> Arc<View> {
+        let mut view = view.clone();
+        if let Some(until @ Some(_)) = self.rewritten.get(&view.uid) {
+            Arc::make_mut(&mut view).rewritten = *until;
+        }
+        view
     }
 
     /// Another Rollout that names the same workload and comes first: the one whose mark the workload carries, else the oldest.

@@ -33,14 +33,19 @@ impl World {
     pub(super) fn restart(&mut self) {
         self.proof = Proof::Unknown;
         self.watching = false;
+        self.rewritten = None;
     }
 
     fn view_of(&self, seen: &Seen) -> Option<Result<View, FieldError>> {
         let object = seen.workload.as_ref()?;
-        Some(match &self.workload {
+        let view = match &self.workload {
             Some(present) if present == object => Ok(self.view()),
             _ => adapter().view(object),
-        })
+        };
+        Some(view.map(|view| View {
+            rewritten: self.rewritten,
+            ..view
+        }))
     }
 
     pub(super) fn decide(&self, seen: &Seen) -> Decision {
@@ -231,7 +236,7 @@ impl World {
                 self.delete_pod(ordinal);
                 self.answered()
             }
-            Action::Announce(event) => {
+            Action::Announce(event) | Action::AnnounceOn(_, event) => {
                 self.events.push(event.reason);
                 Ok(())
             }

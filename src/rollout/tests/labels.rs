@@ -27,6 +27,10 @@ impl World {
         if !told || status.phase != "Progressing" || status.current_step_state != "StepPaused" {
             return;
         }
+        if canary.rolled_back {
+            // A way back labels nothing, by steps neither.
+            return;
+        }
         let view = self.view();
         let rollout = self.rollout.as_ref().unwrap();
         let Ok(plan) = Plan::new(rollout.spec.strategy.canary.as_ref().unwrap(), view.replicas) else {

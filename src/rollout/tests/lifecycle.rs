@@ -1,5 +1,6 @@
 //! Creating, disabling, deleting.
 
+use jiff::SignedDuration;
 use rstest::rstest;
 
 use super::rollback::{POINTS, Point, released_to};
@@ -237,4 +238,30 @@ fn a_template_that_rolled_out_while_admission_was_down_is_the_stable_one() {
     world.webhook = true;
     world.settle();
     world.assert_done("v2", Some(0));
+}
+
+#[test]
+fn while_every_write_changes_the_template_nothing_is_granted_and_letting_go_takes_one_write() {
+    let mut world = released_to(Point::Step1, Some(2));
+    world.set_image("v3");
+    world.rewritten = Some(world.now + SignedDuration::from_secs(15));
+    world.forget_logs();
+    world.settle();
+    assert_eq!(world.partitions, []);
+    assert_eq!(
+        world.says(condition::STALLED),
+        ("True".to_owned(), "TemplateRewritten".to_owned())
+    );
+    // The time is over: tried again.
+    world.pass(15);
+    world.settle();
+    assert_eq!(world.at(), "Progressing 1/StepPaused");
+    assert_eq!(world.says(condition::STALLED), Default::default());
+
+    world.set_image("v4");
+    world.forget_logs();
+    world.edit_rollout(|rollout| rollout.spec.disabled = true);
+    world.settle();
+    assert_eq!(world.partitions, [Some(2)]);
+    assert!(world.marks().is_empty(), "{:?}", world.marks());
 }

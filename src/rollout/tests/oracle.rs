@@ -329,7 +329,7 @@ impl World {
         // What changes the target and the marks comes before what tells of it.
         let mut told = false;
         for action in &decision.actions {
-            told |= matches!(action, Action::Announce(_));
+            told |= matches!(action, Action::Announce(_) | Action::AnnounceOn(..));
             if told
                 && matches!(
                     action,

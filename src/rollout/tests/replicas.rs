@@ -151,7 +151,11 @@ impl Processes {
             Call::Status(_) | Call::Act(Action::DropFinalizer) => Part::Rollout,
             Call::Act(Action::Edit { .. } | Action::Guard | Action::Disown(_)) => Part::Workload,
             Call::Act(
-                Action::Record | Action::Announce(_) | Action::LabelPods(_) | Action::Replace { .. },
+                Action::Record
+                | Action::Announce(_)
+                | Action::AnnounceOn(..)
+                | Action::LabelPods(_)
+                | Action::Replace { .. },
             ) => return,
         };
         self.remember(world);

@@ -80,7 +80,8 @@ fn paused_still_holds_what_scale_adds() {
 fn no_replicas_is_a_release_of_nothing() {
     let mut world = World::guarded(0, Some(0), &super::world::steps());
     world.set_image("v2");
-    world.finish();
+    // Nobody has to approve it.
+    world.settle();
     world.assert_done("v2", Some(0));
     world.scale(3);
     world.settle();

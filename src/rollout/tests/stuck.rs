@@ -180,3 +180,17 @@ fn a_pod_that_has_changed_is_not_deleted() {
     world.control_on(&seen, usize::MAX);
     assert!(world.pods.values().all(|pod| !pod.terminating));
 }
+
+/// A rollback by steps waits for the operator like a release does.
+#[test]
+fn back_in_batches_past_a_pod_in_the_way() {
+    let mut world = World::in_order(5, Some(0), &steps());
+    world.back_in_batches(true);
+    let mut world = broken(world);
+    world.set_image("v1");
+    world.settle();
+    assert_eq!(world.on("v2"), [4]);
+    world.finish();
+    world.assert_done("v1", Some(0));
+    assert!(world.events.contains(&"StuckPodReplaced"), "{:?}", world.events);
+}

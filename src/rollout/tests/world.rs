@@ -93,6 +93,8 @@ pub(super) struct World {
     /// The controller's memory: the proof, and whether its pod watch is filled.
     pub(super) proof: Proof,
     pub(super) watching: bool,
+    /// Until when nothing is granted, since every write changes the template.
+    pub(super) rewritten: Option<Timestamp>,
     /// Counts writes.
     pub(super) clock: u64,
     /// Every partition that was written, `None` for none.
@@ -202,6 +204,7 @@ impl World {
             rival: None,
             proof: Proof::Unknown,
             watching: false,
+            rewritten: None,
             clock: 0,
             partitions: Vec::new(),
             states: Vec::new(),

@@ -70,7 +70,7 @@ impl Calls {
             let admin = admin.clone();
             async move {
                 let bundle = trusted(&admin).await?;
-                handshake(port, &bundle).await
+                handshake(port, &bundle, None).await
             }
         })
     }
@@ -96,13 +96,14 @@ pub async fn trusted(admin: &Client) -> Result<String, String> {
     String::from_utf8(ca_bundle.ok_or("no caBundle")?.0).map_err(|error| error.to_string())
 }
 
-/// A new connection to the webhook by somebody who trusts this bundle.
-pub async fn handshake(port: u16, bundle: &str) -> Result<(), String> {
+/// A new connection to the webhook by somebody who trusts this bundle, and expects this name in the certificate.
+pub async fn handshake(port: u16, bundle: &str, name: Option<&str>) -> Result<(), String> {
     let data = serde_json::to_value(k8s_openapi::ByteString(bundle.as_bytes().to_vec())).unwrap();
     let kubeconfig: Kubeconfig = serde_json::from_value(json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "webhook",
         "clusters": [{"name": "webhook", "cluster": {
-            "server": format!("https://127.0.0.1:{port}"), "certificate-authority-data": data}}],
+            "server": format!("https://127.0.0.1:{port}"), "certificate-authority-data": data,
+            "tls-server-name": name}}],
         "users": [{"name": "nobody", "user": {}}],
         "contexts": [{"name": "webhook", "context": {"cluster": "webhook", "user": "nobody"}}],
     }))

@@ -1,11 +1,12 @@
 //! What the reports have in common: workloads of other sizes and kinds, and the steps of their Rollouts.
 
-use kube::api::ApiResource;
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
-use support::Installation;
+use support::{Identity, Installation};
 
-use crate::scene::{APP, Scene, condition};
+use crate::plugin::kruise;
+use crate::scene::{APP, ROLLOUT, Scene, condition};
 
 /// Approval after steps 1 and 2.
 pub fn approved_steps() -> Value {
@@ -43,11 +44,41 @@ impl<'a> Scene<'a> {
         self.wait_phase("Healthy").await;
     }
 
+    /// Scales by the subresource, as `kubectl scale` and autoscalers do.
+    pub async fn scale(&self, replicas: u32) {
+        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+        let apps = self.apps(&self.admin);
+        apps.patch_scale(APP, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
+    /// Deletes the workload.
+    pub async fn delete_app(&self) {
+        let apps = self.apps(&self.developer);
+        apps.delete(APP, &DeleteParams::default()).await.unwrap();
+    }
+
     /// Waits until the release has ended well.
     pub async fn wait_released(&self) -> Value {
         self.wait("released", |rollout| {
             rollout["status"]["phase"] == "Healthy" && condition(rollout, "Succeeded")["status"] == "True"
         })
         .await
+    }
+
+    /// What `rollout status -o json` says now.
+    pub async fn report(&self) -> Value {
+        let target = format!("rollout/{ROLLOUT}");
+        let arguments = ["rollout", "status", &target, "--watch=false", "-o", "json"];
+        let said = kruise(self, Identity::Viewer, &arguments).await;
+        assert_eq!(said.code, 0, "{said:?}");
+        serde_json::from_str(&said.answer).unwrap()
+    }
+
+    /// The Rollouts of the namespace, as objects without a schema.
+    pub fn untyped_rollouts(&self) -> Api<DynamicObject> {
+        let resource = ApiResource::erase::<kruise_rollout::api::v1beta1::Rollout>(&());
+        Api::namespaced_with(self.developer.clone(), self.namespace.name(), &resource)
     }
 }

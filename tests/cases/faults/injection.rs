@@ -1,187 +1,246 @@
-//! Another webhook that changes templates in writes that are not about templates at all.
+//! Other mutating webhooks that change pod templates, called before ours or after it.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-
-use axum::Json;
-use axum::routing::post;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto::Builder;
-use hyper_util::service::TowerToHyperService;
-use k8s_openapi::ByteString;
-use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use futures::future::{join, join_all};
 use kruise_rollout::names;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use support::{eventually, installed};
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 
-use crate::scene::{APP, SOON, Scene, mark, partition, walk_steps};
+use super::fixtures::sized;
+use super::injector::{Injection, Injector};
+use crate::gate::Gate;
+use crate::scene::{SOON, Scene, assert_free, condition, mark, partition};
 
-const INJECTED: &str = "injected.example.io/by";
+/// Names of the others' registrations: before ours and after it.
+const ORDERS: [&str; 2] = ["aa", "zzz"];
 
-/// A webhook that gives every workload an annotation in its template; it ends with this value.
-struct Injector {
-    address: SocketAddr,
-    certificate: String,
-    server: JoinHandle<()>,
+fn steps() -> Value {
+    json!([{"replicas": 1, "pause": {}}, {"replicas": "100%"}])
 }
 
-impl Drop for Injector {
-    fn drop(&mut self) {
-        self.server.abort();
-    }
+/// A workload of three pods without a partition.
+fn three(scene: &Scene<'_>, version: &str) -> Value {
+    sized(scene.manifest(version, None), 3)
 }
 
-impl Injector {
-    async fn start() -> Self {
-        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-        let config = ServerConfig::builder()
-            .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key.into())
-            .unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let server = tokio::spawn(async move {
-            let router =
-                axum::Router::new().route("/", post(async |Json(review): Json<Value>| Json(answer(&review))));
-            while let Ok((stream, _)) = listener.accept().await {
-                let (acceptor, service) = (acceptor.clone(), TowerToHyperService::new(router.clone()));
-                tokio::spawn(async move {
-                    if let Ok(stream) = acceptor.accept(stream).await {
-                        let builder = Builder::new(TokioExecutor::new());
-                        let _ = builder.serve_connection(TokioIo::new(stream), service).await;
-                    }
-                });
-            }
-        });
-        Self {
-            address,
-            certificate: made.cert.pem(),
-            server,
-        }
-    }
+/// A whole release, a manifest that lacks what is injected, and a rollback by such a manifest.
+async fn always_the_same(order: &str) {
+    let scene = Scene::new(installed().await, &format!("inject-{order}")).await;
+    let injector = Injector::register(&scene, order, Injection::Annotation).await;
+    scene.set_to(&three(&scene, "v1"), &steps()).await;
+    let gate = Gate::open(&scene).await;
+    scene.put(&three(&scene, "v2")).await.object();
+    scene.wait_state(1, "StepPaused").await;
+    scene.put(&three(&scene, "v2")).await.object();
+    scene.wait_state(1, "StepPaused").await;
+    scene.approve().await;
+    scene.wait_released().await;
+    scene.wait_pods("v2", 3).await;
+    let expected = [
+        (None, 0),
+        (Some(32_767), 0),
+        (Some(2), 1),
+        (Some(0), 3),
+        (None, 3),
+    ];
+    assert_eq!(gate.steps("v2").await, expected);
 
-    /// Registers it for the namespace of the scene, and waits until it is called.
-    async fn register(&self, scene: &Scene<'_>) -> Registration {
-        // After `kruise-rollout` in the alphabet, and before our configuration.
-        let name = format!("kyverno-{}", scene.namespace.name());
-        let configuration = json!({
-            "metadata": {"name": name},
-            "webhooks": [{
-                "name": "inject.example.io", "admissionReviewVersions": ["v1"], "sideEffects": "None",
-                "reinvocationPolicy": "IfNeeded",
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": scene.namespace.name()}},
-                "rules": [{"apiGroups": ["example.io"], "apiVersions": ["*"], "operations": ["UPDATE"],
-                    "resources": ["mystatefulapps"]}],
-                "clientConfig": {"url": format!("https://{}/", self.address),
-                    "caBundle": ByteString(self.certificate.clone().into_bytes())},
-            }],
-        });
-        let api: Api<MutatingWebhookConfiguration> = Api::all(scene.admin.clone());
-        let configuration = serde_json::from_value(configuration).unwrap();
-        api.create(&PostParams::default(), &configuration).await.unwrap();
-        let dry_run = PatchParams {
-            dry_run: true,
-            ..PatchParams::default()
-        };
-        eventually(SOON, "the webhook is called", async || {
-            let patch = Patch::Merge(json!({"metadata": {"annotations": {"note": "dry"}}}));
-            let answer = scene.apps(&scene.developer).patch(APP, &dry_run, &patch).await;
-            let answer = answer.map_err(|error| error.to_string())?;
-            match injected(&answer.data) {
-                true => Ok(()),
-                false => Err(answer.data.to_string()),
-            }
+    let rest = scene.app().await;
+    scene.put(&three(&scene, "v2")).await.object();
+    let app = scene.app().await;
+    assert_eq!(
+        app["spec"], rest["spec"],
+        "the manifest once more changes something"
+    );
+    assert_free(&app);
+
+    scene.put(&three(&scene, "v3")).await.object();
+    scene.wait_state(1, "StepPaused").await;
+    scene.put(&three(&scene, "v2")).await.object();
+    scene
+        .wait("rolled back", |rollout| {
+            condition(rollout, "Succeeded")["reason"] == "RolledBack"
+                && rollout["status"]["phase"] == "Healthy"
         })
         .await;
-        Registration { api, name }
+    scene.wait_pods("v2", 3).await;
+    let app = scene.app().await;
+    assert_eq!(partition(&app), &Value::Null);
+    assert_free(&app);
+    let note = &app["spec"]["template"]["metadata"]["annotations"]["injector.example.io/note"];
+    assert_eq!(note, "always the same");
+    injector.remove().await;
+}
+
+#[tokio::test]
+async fn a_template_that_another_webhook_completes_is_released_as_any_other() {
+    join_all(ORDERS.map(always_the_same)).await;
+}
+
+/// At most so many pods have run the version at any instant, and no more than the partition in force allowed.
+async fn stepwise(gate: &Gate, version: &str, replicas: i64) {
+    for (partition, pods) in gate.steps(version).await {
+        let allowed = replicas - partition.unwrap_or(0).min(replicas);
+        assert!(
+            i64::try_from(pods).unwrap() <= allowed,
+            "{version}: {pods} pods at {partition:?}"
+        );
     }
 }
 
-struct Registration {
-    api: Api<MutatingWebhookConfiguration>,
-    name: String,
-}
-
-impl Registration {
-    async fn remove(self) {
-        self.api
-            .delete(&self.name, &DeleteParams::default())
-            .await
-            .unwrap();
+/// Writes a label of the app; what the server answers.
+async fn label(scene: &Scene<'_>, value: &str) -> u16 {
+    let answer = scene
+        .merge(&json!({"metadata": {"labels": {"tier": value}}}))
+        .await;
+    if answer.code != 200 {
+        let message = answer.body["message"].as_str().unwrap_or_default();
+        assert!(message.contains(names::CONFIRM_WEBHOOK), "{answer:?}");
     }
+    answer.code
 }
 
-fn injected(app: &Value) -> bool {
-    app["spec"]["template"]["metadata"]["annotations"][INJECTED] == "webhook"
-}
-
-fn answer(review: &Value) -> Value {
-    let request = &review["request"];
-    let mut response = json!({"uid": request["uid"], "allowed": true});
-    if !injected(&request["object"]) {
-        let patch = json!([{"op": "add", "path": "/spec/template/metadata/annotations", "value": {INJECTED: "webhook"}}]);
-        response["patchType"] = json!("JSONPatch");
-        response["patch"] = json!(ByteString(patch.to_string().into_bytes()));
-    }
-    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
-}
-
-async fn approved_to_the_end(scene: &Scene<'_>) {
-    eventually(SOON, "the release ends", async || {
-        let rollout = scene.rollout().await;
-        if rollout["status"]["currentStepState"] == "StepPaused" {
-            scene.approve().await;
-        }
-        match rollout["status"]["phase"] == "Healthy"
-            && mark(&scene.app().await, names::IN_PROGRESSING).is_null()
-        {
-            true => Ok(()),
-            false => Err(format!("{:#}", rollout["status"])),
+/// The webhook comes while the workload is at rest, and the next write is somebody's label.
+async fn comes_at_rest(order: &str) {
+    let scene = Scene::new(installed().await, &format!("inject-rest-{order}")).await;
+    scene.set_to(&three(&scene, "v1"), &steps()).await;
+    let gate = Gate::open(&scene).await;
+    let injector = Injector::register(&scene, order, Injection::Pin).await;
+    eventually(SOON, "the injector is in force", async || {
+        // Before it is, the label is written and nothing else happens.
+        let code = label(&scene, &format!("web-{}", injector.calls())).await;
+        if injector.calls() > 0 {
+            Ok(())
+        } else {
+            Err(format!("answered {code}"))
         }
     })
     .await;
-    assert!(injected(&scene.app().await));
+    if order == "aa" {
+        // The change came with the label, and goes by steps.
+        scene.wait_state(1, "StepPaused").await;
+        scene.wait_pods("v1-pinned", 1).await;
+        scene.approve().await;
+        scene.wait_released().await;
+    } else {
+        // Nobody held it, so that nothing was stored; with a change of the template it comes in.
+        assert_eq!(label(&scene, "again").await, 403);
+        let app = scene.app().await;
+        assert_eq!(
+            app["spec"]["template"]["spec"]["containers"][0]["image"],
+            "my-registry/my-app:v1"
+        );
+        scene.set_version("v2").await;
+        scene.wait_state(1, "StepPaused").await;
+        scene.wait_pods("v2-pinned", 1).await;
+        scene.approve().await;
+        scene.wait_released().await;
+        assert_eq!(label(&scene, "at-last").await, 200);
+    }
+    let version = if order == "aa" { "v1-pinned" } else { "v2-pinned" };
+    scene.wait_pods(version, 3).await;
+    let steps = gate.steps(version).await;
+    assert_eq!(
+        steps,
+        [
+            (None, 0),
+            (Some(32_767), 0),
+            (Some(2), 1),
+            (Some(0), 3),
+            (None, 3)
+        ]
+    );
+    injector.remove().await;
 }
 
 #[tokio::test]
-async fn a_template_that_another_webhook_changes_in_any_write_is_held() {
-    let scene = Scene::new(installed().await, "injected").await;
-    scene.set(Some(0), &walk_steps()).await;
-    let injector = Injector::start().await;
-    let registration = injector.register(&scene).await;
-
-    let app = scene
-        .patch_app(json!({"metadata": {"annotations": {"note": "about nothing of ours"}}}))
-        .await;
-    assert!(injected(&app), "{app:#}");
-    assert_eq!(partition(&app), names::HOLD_PARTITION, "{app:#}");
-    scene.wait_state(1, "StepPaused").await;
-    registration.remove().await;
-    approved_to_the_end(&scene).await;
+async fn what_another_webhook_brings_with_any_write_is_held_or_not_stored() {
+    join_all(ORDERS.map(comes_at_rest)).await;
 }
 
-#[tokio::test]
-async fn a_template_that_another_webhook_changes_in_a_grant_is_held() {
-    let scene = Scene::new(installed().await, "injected-grant").await;
-    scene.set(Some(0), &walk_steps()).await;
+/// The webhook comes in mid-release: the grants of the controller bring its change along.
+async fn comes_in_mid_release() {
+    let scene = Scene::new(installed().await, "inject-late").await;
+    scene.set_to(&three(&scene, "v1"), &steps()).await;
+    let gate = Gate::open(&scene).await;
     scene.set_version("v2").await;
     scene.wait_state(1, "StepPaused").await;
-    let injector = Injector::start().await;
-    let registration = injector.register(&scene).await;
-
-    scene.approve().await;
-    let app = scene.wait_app("is changed by the webhook", injected).await;
-    assert!(partition(&app).as_i64() >= Some(4), "{app:#}");
+    let injector = Injector::register(&scene, "aa", Injection::Pin).await;
+    eventually(SOON, "the injector is in force", async || {
+        label(&scene, "web").await;
+        label(&scene, "db").await;
+        if injector.calls() > 0 {
+            Ok(())
+        } else {
+            Err("not called")
+        }
+    })
+    .await;
+    // Another template, from the first step on.
+    scene.wait_pods("v2-pinned", 1).await;
     scene.wait_state(1, "StepPaused").await;
-    registration.remove().await;
-    approved_to_the_end(&scene).await;
-    scene.wait_pods("v2", 5).await;
+    scene.approve().await;
+    scene.wait_released().await;
+    scene.wait_pods("v2-pinned", 3).await;
+    stepwise(&gate, "v2-pinned", 3).await;
+    assert_free(&scene.app().await);
+    injector.remove().await;
+}
+
+/// A webhook whose every change is another one. Nothing can be released by steps then; it is said, nothing is written again and
+/// again, and both ways on work.
+async fn never_the_same(order: &str) {
+    let scene = Scene::new(installed().await, &format!("inject-never-{order}")).await;
+    let mut manifest = three(&scene, "v1");
+    manifest["spec"]["updateStrategy"] = json!({"rollingUpdate": {"partition": 1}});
+    scene.set_to(&manifest, &steps()).await;
+    let gate = Gate::open(&scene).await;
+    let injector = Injector::register(&scene, order, Injection::Restless).await;
+    eventually(SOON, "the injector is in force", async || {
+        scene.set_version("v2").await;
+        if injector.calls() > 0 {
+            Ok(())
+        } else {
+            Err("not called")
+        }
+    })
+    .await;
+    let stalled = scene
+        .wait("it is said", |rollout| {
+            condition(rollout, "Stalled")["reason"] == "TemplateRewritten"
+        })
+        .await;
+    let message = stalled["status"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("webhook") && message.contains("disabled"),
+        "{message}"
+    );
+    // Not even one pod, since no two writes are about the same template.
+    let generation = scene.app().await["metadata"]["generation"].as_i64().unwrap();
+    assert!(generation < 12, "{generation} changes");
+    for call in 0..=injector.calls() {
+        stepwise(&gate, &format!("v2-n{call}"), 3).await;
+    }
+    scene.wait_pods("v1", 3).await;
+
+    scene.patch_rollout(&json!({"spec": {"disabled": true}})).await;
+    scene.wait_phase("Disabled").await;
+    let app = scene
+        .wait_app("let go", |app| mark(app, names::GUARDED_BY).is_null())
+        .await;
+    assert_free(&app);
+    assert_eq!(partition(&app), 1);
+    injector.remove().await;
+    // Without that webhook it is a workload as any other.
+    scene.patch_rollout(&json!({"spec": {"disabled": false}})).await;
+    scene.wait_phase("Healthy").await;
+    scene.set_version("v3").await;
+    scene.wait_state(1, "StepPaused").await;
+    scene.approve().await;
+    scene.wait_released().await;
+    scene.wait_pods("v3", 3).await;
+}
+
+#[tokio::test]
+async fn a_template_that_never_stays_the_same_releases_nothing_and_blocks_nobody() {
+    join(comes_in_mid_release(), join_all(ORDERS.map(never_the_same))).await;
 }

@@ -443,7 +443,7 @@ async fn r62_a_rolling_restart_refuses_nothing_and_lets_nothing_through() {
     balancer.put(&[&old, &new]);
     at_work(&installation, &new).await;
     let scene = Scene::new(&installation, "rolling").await;
-    let workloads = many(&scene, 20).await;
+    let workloads = many(&scene, 10).await;
     let audit = installation.control_plane().audit();
     let since = audit.mark();
 

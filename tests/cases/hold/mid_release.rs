@@ -222,6 +222,12 @@ pub fn the_controller() -> Vec<Row> {
                 "0",
             ),
         ),
+        passes(
+            "it lets go although another webhook changes the template",
+            step_1(),
+            CONTROLLER,
+            at("v3").partition(0),
+        ),
         by(
             OTHER_MANAGER,
             clamped("its user with another field manager", lower(), "0"),

@@ -304,10 +304,18 @@ fn rest() -> Vec<Row> {
             Told::Kept,
         ),
         becomes(
-            "an export of an earlier release",
+            "an export of an earlier release asks for what people wanted then",
             at_rest(),
-            at("v1").partition(4).held("4", "0"),
-            at("v1").partition(4).guarded(),
+            at("v1").partition(4).held("4", "2"),
+            at("v1").partition(2).guarded(),
+            Told::Kept,
+        ),
+        becomes(
+            "a hold of ours that another webhook has made needless",
+            at("v1").guarded(),
+            at_hold(at("v1"), "none")
+                .strategy(json!({"rollingUpdate": {"partition": names::HOLD_PARTITION}})),
+            at("v1").guarded(),
             Told::Kept,
         ),
     ]
