@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::cluster::Operator;
+use super::users::wants;
 use super::world::{Pod, Seen, World, adapter, revision};
 use crate::api::v1beta1::{CanaryStrategy, RolloutStatus, phase, step_state};
 use crate::names;
@@ -302,6 +303,10 @@ impl World {
     /// A write of ours. One that was decided before the plan changed follows the old plan, as if it had come first.
     pub(super) fn oracle_sees_an_edit(&mut self, new: &Value, seen: &Seen) {
         let (old, new) = (self.view(), adapter().view(new).unwrap());
+        if !wants(seen.rollout.as_ref()) {
+            // A person has ended governing, and wants it again: the workload is freed all the same, as if that were still to come.
+            self.oracle.free = true;
+        }
         let Some(mut limit) = self.limit() else { return };
         let plan = seen.rollout.as_ref().and_then(|rollout| {
             let strategy = rollout.spec.strategy.canary.as_ref()?;
@@ -352,7 +357,7 @@ impl World {
             .unwrap_or_default();
         self.oracle.jump = None;
         self.sees_a_step(status);
-        self.oracle.lost = false;
+        self.oracle.lost &= status.canary_status.is_none();
         let Some(_) = &self.workload else { return };
         let view = self.view();
         let present = view.template.to_string();
