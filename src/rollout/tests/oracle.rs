@@ -57,7 +57,7 @@ pub(super) struct Oracle {
     /// The status was lost, so that the marks tell how far a release is.
     lost: bool,
     /// Ordinals that the scale subresource added above the partition.
-    exempt: BTreeSet<u32>,
+    pub(super) exempt: BTreeSet<u32>,
     /// Every way that the status has taken from one state to another.
     pub(super) moves: BTreeSet<(String, String)>,
     /// Somebody has written nonsense into the status: ways lead on from there that no table names.
@@ -268,13 +268,18 @@ impl World {
     }
 
     pub(super) fn oracle_sees_a_pod(&mut self, ordinal: u32, operator: &Operator) {
-        let Operator { update, current, .. } = operator;
+        let Operator {
+            update,
+            current,
+            exempt,
+            ..
+        } = operator;
         let runs = |(ordinal, pod): &(&u32, &Pod)| {
-            pod.revision == *update && !pod.terminating && !self.oracle.exempt.contains(*ordinal)
+            pod.revision == *update && !pod.terminating && !exempt.contains(*ordinal)
         };
         let new = self.pods[&ordinal].revision == *update;
         // A StatefulSet whose operator calls the update complete has nothing else to make pods of.
-        if !new || update == current || self.oracle.exempt.contains(&ordinal) {
+        if !new || update == current || exempt.contains(&ordinal) {
             return;
         }
         let running = self.pods.range(..operator.view.replicas).filter(runs).count() as u32;
