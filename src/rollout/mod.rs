@@ -67,6 +67,9 @@ pub enum Action {
     Guard,
     /// Record the target's present template for undo.
     Record,
+    /// See that the Rollout is still the one that was seen, in the same generation, or still gone. A workload's patch cannot test
+    /// that, and what follows lets go of the workload.
+    Confirm,
     /// Patch a workload. The patch tests what it was built from.
     Edit {
         /// Name of the workload in the Rollout's namespace.

@@ -454,7 +454,9 @@ async fn r62_a_rolling_restart_refuses_nothing_and_lets_nothing_through() {
         let mut rhythm = interval(Duration::from_millis(50));
         // Long enough to see each of them come and go.
         let mut writes = 0;
-        while ended.try_recv().is_err() || writes < 40 {
+        let mut over = false;
+        while !over || writes < 40 {
+            over |= ended.try_recv().is_ok();
             rhythm.tick().await;
             let patch = Patch::Merge(template(&format!("v{}", writes + 2)));
             let name = &workloads[writes % workloads.len()];
