@@ -9,6 +9,7 @@ mod concurrent;
 mod crashes;
 mod fixtures;
 mod ground;
+mod health;
 mod injection;
 mod injector;
 mod leases;
