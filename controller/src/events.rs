@@ -1,7 +1,6 @@
 //! Events on Rollouts and workloads, published one after the other by a task of their own, so that no decision waits for them.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kruise_rollout::names;
@@ -34,7 +33,7 @@ pub(crate) async fn publish(
     mut events: mpsc::Receiver<Event>,
     stop: CancellationToken,
 ) -> Result<(), Infallible> {
-    let recorder = Arc::new(Recorder::new(client, Reporter::from(names::CONTROLLER)));
+    let reporter = Reporter::from(names::CONTROLLER);
     while let Some(Some(event)) = stop.run_until_cancelled(events.recv()).await {
         let Event { about, announcement } = event;
         let kube_event = KubeEvent {
@@ -48,6 +47,9 @@ pub(crate) async fn publish(
             action: "Reconcile".to_owned(),
             secondary: None,
         };
+        // A recorder counts what it is told after the first event of a reason, and keeps the words of that one. What is told here is
+        // news: the next step, other pods, another number. So each is an event of its own.
+        let recorder = Recorder::new(client.clone(), reporter.clone());
         if let Err(error) = recorder.publish(&kube_event, &about).await {
             tracing::debug!(
                 error = %chain(&error),

@@ -60,7 +60,9 @@ pub(super) fn updated(view: &View, children: Children<'_>) -> Option<Updated> {
     }
 }
 
-/// When the updated pods that are ready, but have not been for `minReadySeconds` yet, will have been.
+/// When the updated pods that are ready, but have not been for `minReadySeconds` yet, will have been. One whose time lies further
+/// ahead than that was stamped by another clock, or the clock has been set back since: it would be waited for as long as the clocks
+/// differ.
 pub(super) fn fresh<'a>(
     view: &'a View,
     children: Children<'a>,
@@ -72,7 +74,9 @@ pub(super) fn fresh<'a>(
     };
     let seconds = SignedDuration::from_secs(view.min_ready_seconds.into());
     let updated = updated_pods(view, pods).filter(|pod| pod.ready);
-    let counts = updated.filter_map(move |pod| pod.since?.checked_add(seconds).ok());
+    let measured =
+        updated.filter_map(move |pod| pod.since.filter(|since| since.duration_since(now) <= seconds));
+    let counts = measured.filter_map(move |since| since.checked_add(seconds).ok());
     counts.filter(move |at| *at > now)
 }
 

@@ -162,10 +162,10 @@ impl<'a> Draft<'a> {
             [phase::PROGRESSING, phase::DISABLING, phase::TERMINATING].contains(&self.status.phase.as_str());
         let stalled = holds(&self.status.conditions, condition::STALLED);
         let ready = self.status.phase == phase::HEALTHY && !stalled;
-        let (reason, message) = (self.status.phase.clone(), self.status.message.clone());
-        if reason.is_empty() {
+        if self.status.phase.is_empty() {
             return;
         }
+        let (reason, message) = (self.doing().to_owned(), self.status.message.clone());
         if self.status.phase != phase::PROGRESSING {
             self.drop_condition(condition::JUMP);
         }
@@ -174,6 +174,25 @@ impl<'a> Draft<'a> {
             self.condition(condition::RECONCILING, true, &reason, &message);
         } else {
             self.drop_condition(condition::RECONCILING);
+        }
+    }
+
+    /// One word for what it does, by which tools tell a release that waits from one that works: the phase, and in a release the
+    /// state of its step, or that it is paused.
+    fn doing(&self) -> &str {
+        let RolloutStatus {
+            phase,
+            conditions,
+            current_step_state: state,
+            ..
+        } = &self.status;
+        let paused = condition::get(conditions, condition::PROGRESSING)
+            .is_some_and(|progressing| progressing.reason == reason::PAUSED);
+        match state.as_str() {
+            _ if phase != phase::PROGRESSING => phase,
+            _ if paused => reason::PAUSED,
+            step_state::STEP_UPGRADE | step_state::STEP_PAUSED => state,
+            _ => phase,
         }
     }
 

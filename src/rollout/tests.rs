@@ -3,6 +3,7 @@
 
 mod api;
 mod batches;
+mod clock;
 mod cluster;
 mod control;
 mod course;

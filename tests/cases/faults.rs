@@ -11,6 +11,7 @@ mod crashes;
 mod definitions;
 mod fixtures;
 mod ground;
+mod health;
 mod injection;
 mod injector;
 mod leases;

@@ -24,6 +24,7 @@ mod restart;
 mod rights;
 mod rollback;
 mod scene;
+mod steering;
 mod storm;
 mod uninstall;
 mod walk;

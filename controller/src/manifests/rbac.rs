@@ -71,7 +71,7 @@ fn base_role(replace_stuck_pods: bool) -> Value {
         { "apiGroups": [names::GROUP], "resources": ["rollouts/finalizers"], "verbs": ["update"] },
         { "apiGroups": [""], "resources": ["pods"], "verbs": pods },
         { "apiGroups": ["apps"], "resources": ["replicasets", "statefulsets"], "verbs": ["get"] },
-        { "apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"] },
+        { "apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create"] },
         {
             "apiGroups": ["apps"],
             "resources": ["controllerrevisions"],

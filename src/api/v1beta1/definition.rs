@@ -1,9 +1,10 @@
 //! The CustomResourceDefinition: what the derive makes of the types, put right where serde and the API server differ.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use kube::CustomResourceExt;
+use serde_json::json;
 
 use super::Rollout;
 
@@ -19,8 +20,17 @@ pub fn crd() -> CustomResourceDefinition {
         .filter_map(|version| version.schema.as_mut());
     for schema in schemas.filter_map(|validation| validation.open_api_v3_schema.as_mut()) {
         strip(schema);
+        if let Some(status) = schema.properties.as_mut().and_then(|all| all.get_mut("status")) {
+            status.default = Some(unseen());
+        }
     }
     crd
+}
+
+/// The status of a Rollout that nobody has looked at yet. Tools that judge by kstatus take an object without a status for done;
+/// no generation is -1, so they wait.
+fn unseen() -> JSON {
+    JSON(json!({"observedGeneration": -1, "currentStepIndex": 0, "currentStepState": ""}))
 }
 
 /// Takes out, all the way down, `default` (the server would write values into objects that nobody asked for), `nullable`

@@ -135,6 +135,13 @@ impl World {
         }
     }
 
+    /// The clock is set back: what was noted by it is as long ago as before.
+    pub(super) fn oracle_sets_the_clock_back(&mut self, by: SignedDuration) {
+        for reach in self.oracle.reach.values_mut() {
+            reach.ready = reach.ready.map(|at| at - by);
+        }
+    }
+
     pub(super) fn oracle_approves(&mut self, template: &str, step: i32) {
         if let Some(reach) = self.oracle.reach.get_mut(template) {
             let next = usize::try_from(step).unwrap_or_default() + 1;

@@ -243,6 +243,13 @@ impl World {
         self.oracle_looks();
     }
 
+    /// The clock is set back, and everything that was stamped by it lies later by so much.
+    pub(super) fn set_clock_back(&mut self, seconds: i64) {
+        let by = SignedDuration::from_secs(seconds);
+        self.now -= by;
+        self.oracle_sets_the_clock_back(by);
+    }
+
     /// Whether our label is as it has to be and the update type is the rolling one.
     pub(super) fn mend(&mut self) {
         self.patch(&json!({
