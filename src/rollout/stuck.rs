@@ -110,14 +110,10 @@ fn place(pod: &PodView, pods: &[PodView]) -> i64 {
 }
 
 fn replacement(pod: &PodView) -> Action {
-    let version = pod
-        .trouble
-        .as_deref()
-        .map(|trouble| trouble.resource_version.clone());
     Action::Replace {
         pod: pod.name.clone(),
         uid: pod.uid.clone(),
-        resource_version: version.unwrap_or_default(),
+        resource_version: pod.resource_version.clone(),
     }
 }
 

@@ -115,13 +115,13 @@ impl Serving {
         }
     }
 
-    /// Serves what waits, if its time has come.
+    /// Serves what waits, if its time has come. What is not valid yet, or not any more, takes no good one's place.
     pub(super) fn advance(&mut self, now: Timestamp) {
         self.wake = None;
         let Some(offer) = &self.waiting else { return };
         let replaces_a_good_one = self.shown.as_ref().is_some_and(|shown| shown.facts.is_valid(now));
         if replaces_a_good_one {
-            if !is_trusted(offer, &self.trusted.borrow()) {
+            if !offer.facts.is_valid(now) || !is_trusted(offer, &self.trusted.borrow()) {
                 return;
             }
             let settled = self.changed.map(|at| at + SETTLES);

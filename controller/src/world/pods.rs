@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use kruise_rollout::workload::PodView;
 
+use super::inner::adds_nothing;
+
 /// Pods of the namespaces in which a release is in progress.
 #[derive(Default)]
 pub(crate) struct Pods {
@@ -79,7 +81,8 @@ impl Pods {
         }
     }
 
-    /// A write of ours was answered with a pod: its labels are known before a watch tells of them.
+    /// A write of ours was answered with a pod: its labels are known before a watch tells of them. A watch may have told of a later
+    /// state already: somebody else may have changed the labels since.
     pub(crate) fn relabel(&mut self, namespace: &str, answer: &PodView) {
         let Some(store) = self.namespaces.get_mut(namespace) else {
             return;
@@ -88,7 +91,10 @@ impl Pods {
         let known = owner
             .and_then(|owner| store.owned.get_mut(owner))
             .and_then(|pods| pods.get_mut(&answer.name));
-        if let Some(pod) = known.filter(|pod| pod.uid == answer.uid) {
+        let news = |pod: &&mut PodView| {
+            pod.uid == answer.uid && !adds_nothing(&answer.resource_version, &pod.resource_version)
+        };
+        if let Some(pod) = known.filter(news) {
             pod.rollout_id.clone_from(&answer.rollout_id);
             pod.batch_id.clone_from(&answer.batch_id);
         }
@@ -130,5 +136,34 @@ impl Namespace {
             }
         }
         Some(owner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kruise_rollout::names;
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(version: &str, batch: Option<&str>) -> PodView {
+        PodView::read(&json!({"metadata": {
+            "name": "a-0", "uid": "u", "resourceVersion": version, "labels": {names::ROLLOUT_BATCH_ID: batch},
+            "ownerReferences": [{"uid": "owner", "controller": true}],
+        }}))
+    }
+
+    #[test]
+    fn an_answer_does_not_undo_what_a_watch_has_told_since() {
+        let mut pods = Pods::default();
+        pods.complete("ns", &std::collections::HashSet::new());
+        pods.put("ns", pod("9", None));
+        let batch = |pods: &Pods| pods.of("ns", "owner").unwrap()[0].batch_id.clone();
+        pods.relabel("ns", &pod("10", Some("1")));
+        assert_eq!(batch(&pods).as_deref(), Some("1"));
+        // Somebody has taken the label away, and the answer to our write arrives after that.
+        pods.put("ns", pod("11", None));
+        pods.relabel("ns", &pod("10", Some("1")));
+        assert_eq!(batch(&pods), None);
     }
 }
