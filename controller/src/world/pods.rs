@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use kruise_rollout::workload::PodView;
+use tokio::time::Instant;
 
 use super::inner::adds_nothing;
+use crate::pace::Pace;
 
 /// Pods of the namespaces in which a release is in progress.
 #[derive(Default)]
@@ -19,6 +21,8 @@ struct Namespace {
     owned: HashMap<String, BTreeMap<String, PodView>>,
     /// Pod name → owner UID.
     owners: HashMap<String, String>,
+    /// Pod name → how often it may be labelled: its operator may take labels away that it does not know.
+    paces: HashMap<String, Pace<()>>,
 }
 
 impl Pods {
@@ -100,6 +104,19 @@ impl Pods {
         }
     }
 
+    /// Until when a pod may not be labelled again.
+    pub(crate) fn not_labelled_before(&self, namespace: &str, pod: &str, now: Instant) -> Option<Instant> {
+        let pace = self.namespaces.get(namespace)?.paces.get(pod)?;
+        pace.must_wait(&(), now)
+    }
+
+    /// A pod has been labelled.
+    pub(crate) fn labelled(&mut self, namespace: &str, pod: &str, now: Instant) {
+        if let Some(store) = self.namespaces.get_mut(namespace) {
+            store.paces.entry(pod.to_owned()).or_default().wrote((), now);
+        }
+    }
+
     /// A pod is gone.
     pub(crate) fn remove(&mut self, namespace: &str, pod: &str) -> Option<String> {
         self.namespaces.get_mut(namespace)?.remove(pod)
@@ -128,6 +145,7 @@ impl Pods {
 
 impl Namespace {
     fn remove(&mut self, pod: &str) -> Option<String> {
+        self.paces.remove(pod);
         let owner = self.owners.remove(pod)?;
         if let Some(pods) = self.owned.get_mut(&owner) {
             pods.remove(pod);
@@ -165,5 +183,19 @@ mod tests {
         pods.put("ns", pod("11", None));
         pods.relabel("ns", &pod("10", Some("1")));
         assert_eq!(batch(&pods), None);
+    }
+
+    #[test]
+    fn whoever_takes_labels_away_again_and_again_is_answered_more_slowly() {
+        let mut pods = Pods::default();
+        pods.put("ns", pod("9", None));
+        let now = Instant::now();
+        let rests = |pods: &Pods| pods.not_labelled_before("ns", "a-0", now).is_some();
+        pods.labelled("ns", "a-0", now);
+        assert!(!rests(&pods), "taken away once");
+        pods.labelled("ns", "a-0", now);
+        assert!(rests(&pods));
+        pods.remove("ns", "a-0");
+        assert!(!rests(&pods), "another pod of this name");
     }
 }
