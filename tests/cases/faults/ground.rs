@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::{Value, json};
 use support::{ControlPlane, Installation, Options, Proxy, eventually};
 
+use super::alone::called;
 use crate::scene::{SOON, Scene, mark};
 
 /// An installation of one case at a time, with the operator running and no controller. The next case gets it, unless this one
@@ -30,11 +31,20 @@ impl Ground {
         Self(Some(installation))
     }
 
+    /// The same with a controller that leads. The registration may name another one for a while, that a case before has ended.
+    pub async fn with_controller() -> Self {
+        let mut ground = Self::take().await;
+        ground.start_controller().await.unwrap();
+        called(&ground).await;
+        ground
+    }
+
     /// The same with a controller that runs alone, through a proxy.
     pub async fn with_proxy() -> (Self, Proxy) {
         let mut ground = Self::take().await;
         let proxy = Proxy::start(ground.control_plane()).await.unwrap();
         ground.start_alone(proxy.kubeconfig()).await;
+        called(&ground).await;
         (ground, proxy)
     }
 

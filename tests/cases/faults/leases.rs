@@ -57,8 +57,7 @@ async fn granted(scene: &Scene<'_>, granted: i64) {
 
 #[tokio::test]
 async fn r38_a_leader_that_is_killed_or_asked_to_end_has_a_successor() {
-    let mut ground = Ground::take().await;
-    ground.start_controller().await.unwrap();
+    let mut ground = Ground::with_controller().await;
     let scene = Scene::new(&ground, "failover").await;
     scene.set(Some(0), &walk_steps()).await;
     leads(&scene, ground.controller.as_ref().unwrap()).await;

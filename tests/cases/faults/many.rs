@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use support::{Entry, Identity, eventually, installed};
 use tokio::task::JoinSet;
 
-use super::alone::{called, without_reviews};
+use super::alone::without_reviews;
 use super::ground::{Ground, finish, two_steps};
 use crate::gate::Gate;
 use crate::kinds::OwnKind;
@@ -203,9 +203,7 @@ async fn until(scene: &Scene<'_>, name: &str, what: &str, condition: impl Fn(&Va
 #[tokio::test]
 async fn r81_a_list_of_several_pages() {
     let objects = std::env::var(OBJECTS).map_or(FEW_OBJECTS, |text| text.parse().unwrap());
-    let mut ground = Ground::take().await;
-    ground.start_controller().await.unwrap();
-    called(&ground).await;
+    let mut ground = Ground::with_controller().await;
     let many = Scene::new(&ground, "aa-paged").await;
     let last = join_all((0..3).map(|_| Scene::new(&ground, "zz-paged"))).await;
     join_all(last.iter().map(async |scene| {

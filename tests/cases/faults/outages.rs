@@ -21,8 +21,7 @@ fn three_steps() -> Value {
 
 #[tokio::test]
 async fn api_server_and_etcd_restart_in_mid_release() {
-    let mut ground = Ground::take().await;
-    ground.start_controller().await.unwrap();
+    let ground = Ground::with_controller().await;
     let scene = Scene::new(&ground, "restarts").await;
     scene.set(Some(2), &three_steps()).await;
     let gate = Gate::open(&scene).await;
@@ -65,8 +64,7 @@ async fn refused(installation: &Installation<'_>, since: support::Mark, plural: 
 
 #[tokio::test]
 async fn rights_that_are_withdrawn_and_given_back_in_mid_release() {
-    let mut ground = Ground::take().await;
-    ground.start_controller().await.unwrap();
+    let ground = Ground::with_controller().await;
     let scene = Scene::new(&ground, "rights").await;
     scene.set(Some(0), &three_steps()).await;
     let gate = Gate::open(&scene).await;
@@ -168,8 +166,7 @@ async fn a_kind_that_is_deleted_and_made_again_in_mid_release() {
 /// The definition of Rollouts goes with all Rollouts: as if each had been deleted, the rest is released.
 #[tokio::test]
 async fn the_definition_of_rollouts_is_deleted_and_made_again_in_mid_release() {
-    let mut ground = Ground::take().await;
-    ground.start_controller().await.unwrap();
+    let ground = Ground::with_controller().await;
     let scene = Scene::new(&ground, "definition").await;
     scene.set(Some(2), &two_steps()).await;
     scene.set_version("v2").await;
@@ -231,8 +228,7 @@ async fn mark_past_the_webhook(ground: &mut Ground, scene: &Scene<'_>, annotatio
 #[tokio::test]
 async fn marks_of_other_versions() {
     const FOREIGN: &str = "rollouts.kruise.io/of-a-later-version";
-    let mut ground = Ground::take().await;
-    ground.start_controller().await.unwrap();
+    let mut ground = Ground::with_controller().await;
     let scene = Scene::new(&ground, "versions").await;
     scene.set(Some(2), &two_steps()).await;
     let right = mark(&scene.app().await, names::GUARDED_BY).clone();
