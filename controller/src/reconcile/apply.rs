@@ -135,7 +135,12 @@ pub(super) async fn confirm(context: &Context, key: &Key, snapshot: &Snapshot) -
         (metadata.uid.clone(), metadata.generation, ends)
     };
     let api: Api<Rollout> = Api::namespaced(context.client.clone(), &key.namespace);
-    let stored = api.get_opt(&key.name).await?;
+    let stored = match api.get(&key.name).await {
+        Ok(rollout) => Some(rollout),
+        // Also where Rollouts are not served any more, which is answered in other words.
+        Err(kube::Error::Api(status)) if status.code == 404 => None,
+        Err(error) => return Err(error.into()),
+    };
     if stored.as_ref().map(state) == snapshot.rollout.as_deref().map(state) {
         return Ok(());
     }

@@ -173,7 +173,8 @@ async fn r55_a_rotated_authority_is_trusted_before_it_is_used() {
         [controller.webhook, other.webhook].map(|port| Calls::by_new_connections(&scene, port));
 
     let before = certificates(&trusted(&scene.admin).await.unwrap());
-    let after = eventually(SOON, "old and new authority are trusted", async || {
+    // An authority lives four times as long as what it signs, and is followed some time before its end.
+    let after = eventually(SOON * 3, "old and new authority are trusted", async || {
         let after = certificates(&trusted(&scene.admin).await?);
         match after.as_slice() {
             [new, old] if *old == before[0] => Ok(new.clone()),
