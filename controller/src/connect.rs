@@ -31,6 +31,8 @@ const PAGE: u32 = 250;
 const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
 /// How long a connection may take to be made.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(10);
+/// Pause before a watch that cannot be resumed begins anew.
+const BEGIN_AGAIN: Duration = Duration::from_secs(1);
 
 /// Why there is no way to the API server.
 #[derive(Debug, thiserror::Error)]
@@ -51,9 +53,6 @@ pub(crate) enum Error {
     #[error("the API server does not say who we are")]
     Nobody,
 }
-
-/// Pause before a watch that cannot be resumed begins anew.
-const BEGIN_AGAIN: Duration = Duration::from_secs(1);
 
 /// Follows the objects that `config` selects. A watch that breaks is resumed after a pause, or begun anew with a list where the
 /// server does not know any more what happened meanwhile; that it may say in the stream or instead of one.

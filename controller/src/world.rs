@@ -4,65 +4,30 @@
 //! answer to our own write is not undone by an event that is older. Nothing here waits or calls.
 
 mod inner;
+mod kinds;
+mod place;
 mod pods;
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use kruise_rollout::api::v1beta1::{Rollout, condition};
 use kruise_rollout::lens::FieldError;
 use kruise_rollout::rollout::{Proof, Workload};
-use kruise_rollout::workload::{Adapter, GroupKind, PodView, TemplateId, View, adapter_for};
-use kube::api::ApiResource;
+use kruise_rollout::workload::{Adapter, PodView, TemplateId, View};
 use serde_json::Value;
 use tokio::sync::watch;
 
 use self::inner::Inner;
+use self::place::{is_of_kind, target_of};
 use self::pods::Pods;
 
-/// Namespace and name of a Rollout, whether it exists or only its marks do.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Key {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-}
+pub(crate) use self::kinds::Watch;
+pub(crate) use self::place::{Key, Place, key_of};
 
-impl Key {
-    pub(crate) fn new(namespace: &str, name: &str) -> Self {
-        Self {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        }
-    }
-}
-
-impl std::fmt::Display for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
-
-/// A workload and the namespace that it is in.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Place {
-    pub(crate) namespace: String,
-    pub(crate) workload: Workload,
-}
-
-/// How far the watch of a kind has come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Watch {
-    /// Not filled yet.
-    Starting,
-    /// Filled and following.
-    Following,
-    /// The server has no such kind.
-    NoKind,
-    /// The server refuses: what it says.
-    Refused(String),
-}
+/// How long nothing is granted to a workload whose template changes with every write.
+const REWRITTEN_PAUSE: SignedDuration = SignedDuration::from_secs(15);
 
 /// A workload as it was last seen, or why it cannot be read.
 pub(crate) type Seen = Result<Arc<View>, (String, FieldError)>;
@@ -87,47 +52,12 @@ pub(crate) struct Snapshot {
     pub(crate) rival: Option<String>,
 }
 
-/// How long the API server goes on serving the watches that began before a change of a schema. They show objects by the old
-/// schema, so an operator may not see a partition that is stored: a second, after which it ends them; and a margin.
-const SCHEMA_SETTLES: Duration = Duration::from_secs(2);
-
-/// How long nothing is granted to a workload whose template changes with every write.
-const REWRITTEN_PAUSE: SignedDuration = SignedDuration::from_secs(15);
-
-/// The workload that a Rollout names.
-pub(crate) fn target_of(rollout: &Rollout) -> Workload {
-    let reference = &rollout.spec.workload_ref;
-    let group = reference.group_version().map_or("", |(group, _)| group);
-    Workload {
-        kind: GroupKind {
-            group: group.to_owned(),
-            kind: reference.kind.clone(),
-        },
-        name: reference.name.clone(),
-    }
-}
-
-/// Whether a Rollout names a workload of this kind.
-fn is_of_kind(rollout: &Rollout, kind: &GroupKind) -> bool {
-    let reference = &rollout.spec.workload_ref;
-    let group = reference.group_version().map_or("", |(group, _)| group);
-    reference.kind == kind.kind && group == kind.group
-}
-
-pub(crate) fn key_of(rollout: &Rollout) -> Key {
-    let (namespace, name) = (&rollout.metadata.namespace, &rollout.metadata.name);
-    Key::new(
-        namespace.as_deref().unwrap_or_default(),
-        name.as_deref().unwrap_or_default(),
-    )
-}
-
 impl World {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All Rollouts have been read once: before that nothing is decided.
+    /// All Rollouts have been read once; returns those that can be decided on from now on.
     pub(crate) fn rollouts_known(&self) -> Vec<Key> {
         self.known.send_replace(true);
         let inner = self.lock();
@@ -139,12 +69,12 @@ impl World {
             .collect()
     }
 
-    /// Whether that is so.
+    /// Whether all Rollouts have been read once.
     pub(crate) fn knows_rollouts(&self) -> bool {
         *self.known.borrow()
     }
 
-    /// Waits until it is so.
+    /// Waits until all Rollouts have been read once.
     pub(crate) async fn until_rollouts_known(&self) {
         // The sender is this very object's.
         let _ = self.known.subscribe().wait_for(|known| *known).await;
@@ -216,79 +146,6 @@ impl World {
         proven.then(|| name.clone())
     }
 
-    /// The state of a kind's watch changed.
-    pub(crate) fn set_watch(
-        &self,
-        kind: &GroupKind,
-        watch: Watch,
-        resource: Option<ApiResource>,
-    ) -> Vec<Key> {
-        let mut inner = self.lock();
-        let entry = inner.kinds.entry(kind.clone()).or_default();
-        let lost = watch == Watch::NoKind;
-        if resource.is_some() {
-            entry.resource = resource;
-        }
-        if entry.watch == watch {
-            return Vec::new();
-        }
-        entry.watch = watch;
-        if lost {
-            inner.clear_kind(kind);
-        }
-        inner.concerned_by_kind(kind)
-    }
-
-    /// The kind is no longer watched.
-    pub(crate) fn forget_kind(&self, kind: &GroupKind) {
-        let mut inner = self.lock();
-        inner.clear_kind(kind);
-        inner.kinds.remove(kind);
-    }
-
-    /// The kind's schema changed: what was proven has to be proven again, once the change is in force everywhere.
-    pub(crate) fn outdate(&self, kind: &GroupKind) -> Vec<Key> {
-        let mut inner = self.lock();
-        let keys = inner.concerned_by_kind(kind);
-        inner.changed.insert(kind.clone(), Instant::now());
-        for key in &keys {
-            if let Some(uid) = inner.target_view(key).map(|view| view.uid.clone()) {
-                inner.proofs.insert(key.clone(), (uid, Proof::Outdated));
-            }
-        }
-        keys
-    }
-
-    /// How long until a change of the kind's schema is in force everywhere; zero if it is.
-    pub(crate) fn settles_in(&self, kind: &GroupKind) -> Duration {
-        let changed = self.lock().changed.get(kind).copied();
-        changed.map_or(Duration::ZERO, |at| SCHEMA_SETTLES.saturating_sub(at.elapsed()))
-    }
-
-    /// The kind is registered now: what could not be guarded before is tried again.
-    pub(crate) fn retry(&self, kind: &GroupKind) -> Vec<Key> {
-        let mut inner = self.lock();
-        let keys = inner.concerned_by_kind(kind);
-        for key in &keys {
-            if let Some((_, proof @ Proof::Refused { .. })) = inner.proofs.get_mut(key) {
-                *proof = Proof::Outdated;
-            }
-        }
-        keys
-    }
-
-    /// Whether the server has been asked for a kind, and has answered.
-    pub(crate) fn is_looked_up(&self, kind: &GroupKind) -> bool {
-        let inner = self.lock();
-        let of_kind = inner.kinds.get(kind);
-        of_kind.is_some_and(|kind| kind.resource.is_some() || kind.watch == Watch::NoKind)
-    }
-
-    /// Resource of a kind, once it is known.
-    pub(crate) fn resource(&self, kind: &GroupKind) -> Option<ApiResource> {
-        self.lock().kinds.get(kind)?.resource.clone()
-    }
-
     /// A watch has seen a workload.
     pub(crate) fn put_workload(&self, place: &Place, object: &Value) -> Vec<Key> {
         self.lock().take_workload(place, object)
@@ -311,39 +168,6 @@ impl World {
         let concerned = inner.concerned_by(place);
         inner.remove_workload(place);
         concerned
-    }
-
-    /// Names of the workloads of a kind that the store has.
-    pub(crate) fn workload_names(&self, kind: &GroupKind) -> HashSet<(String, String)> {
-        let inner = self.lock();
-        inner
-            .kinds
-            .get(kind)
-            .map(|kind| kind.workloads.keys().cloned().collect())
-            .unwrap_or_default()
-    }
-
-    /// Kinds that must be watched and registered: those that Rollouts refer to, and those with a marked object.
-    pub(crate) fn wanted_kinds(&self) -> BTreeSet<GroupKind> {
-        let inner = self.lock();
-        let referred = inner.rollouts.values().map(|rollout| target_of(rollout).kind);
-        let marked = inner
-            .marked
-            .values()
-            .flatten()
-            .map(|workload| workload.kind.clone());
-        referred
-            .chain(marked)
-            .filter(|kind| adapter_for(kind).is_some())
-            .collect()
-    }
-
-    /// Whether the kind's watch has been filled.
-    pub(crate) fn is_followed(&self, kind: &GroupKind) -> bool {
-        self.lock()
-            .kinds
-            .get(kind)
-            .is_some_and(|kind| kind.watch == Watch::Following)
     }
 
     /// Namespaces in which a release is in progress, so that pods are watched there.
@@ -459,6 +283,7 @@ impl World {
 
 #[cfg(test)]
 mod tests {
+    use kruise_rollout::workload::GroupKind;
     use serde_json::json;
 
     use super::*;

@@ -35,7 +35,8 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
     decision
 }
 
-/// The write that ends governing, and what follows the last one.
+/// The write that ends governing, and what follows the last one. A Rollout may have come back since it was seen to end: its release
+/// must not be let go.
 fn edit_to_free(workload: &Workload, kind: EditKind, patch: PatchBuilder) -> impl Iterator<Item = Action> {
     let edit = Action::Edit {
         workload: workload.clone(),
@@ -43,7 +44,7 @@ fn edit_to_free(workload: &Workload, kind: EditKind, patch: PatchBuilder) -> imp
         patch: patch.build(),
     };
     let disown = (kind == EditKind::Release).then(|| Action::Disown(workload.clone()));
-    std::iter::once(edit).chain(disown)
+    [Action::Confirm, edit].into_iter().chain(disown)
 }
 
 /// What is told when the rest of a release is let go because its Rollout governs the workload no more.

@@ -67,6 +67,9 @@ pub enum Action {
     Guard,
     /// Record the target's present template for undo.
     Record,
+    /// See that the Rollout is still the one that was seen, in the same generation, or still gone. A workload's patch cannot test
+    /// that, and what follows lets go of the workload.
+    Confirm,
     /// Patch a workload. The patch tests what it was built from.
     Edit {
         /// Name of the workload in the Rollout's namespace.
@@ -125,6 +128,17 @@ pub enum Wake {
     OnChange,
     /// At this time.
     At(Timestamp),
+}
+
+impl Wake {
+    /// The same, or at `at` where that is sooner.
+    #[must_use]
+    pub fn sooner(self, at: Timestamp) -> Self {
+        match self {
+            Self::At(sooner) if sooner <= at => self,
+            _ => Self::At(at),
+        }
+    }
 }
 
 /// What to do, what to remember, when to look again.

@@ -34,6 +34,15 @@ const NO_STEPS: &[&str] = &[
     phase::DISABLED,
     phase::DISABLING,
 ];
+/// The same, and Progressing before it is known which way the template leads.
+const NOT_YET: &[&str] = &[
+    NONE,
+    phase::INITIAL,
+    phase::HEALTHY,
+    phase::DISABLED,
+    phase::DISABLING,
+    phase::PROGRESSING,
+];
 const UPGRADES: &str = "grants the step's partition; waits until its pods are updated and ready";
 const BY_PODS: &str = "by itself; a template that works, or the stable one, where pods do not become ready";
 const PAUSES: &str = "waits";
@@ -92,28 +101,14 @@ pub const TRANSITIONS: &[Transition] = &[
         on: "a template change",
     },
     Transition {
-        from: &[
-            NONE,
-            phase::INITIAL,
-            phase::HEALTHY,
-            phase::DISABLED,
-            phase::DISABLING,
-            phase::PROGRESSING,
-        ],
+        from: NOT_YET,
         when: "held with another template: step 1, or the step that the grant shows where the status was lost",
         to: step_state::STEP_UPGRADE,
         does: UPGRADES,
         on: BY_PODS,
     },
     Transition {
-        from: &[
-            NONE,
-            phase::INITIAL,
-            phase::HEALTHY,
-            phase::DISABLED,
-            phase::DISABLING,
-            phase::PROGRESSING,
-        ],
+        from: NOT_YET,
         when: "the same, and the step's pods are there already",
         to: step_state::STEP_PAUSED,
         does: PAUSES,

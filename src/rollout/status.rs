@@ -126,10 +126,7 @@ impl<'a> Draft<'a> {
 
     /// Looks again at `at`, or before.
     pub(super) fn wake_at(&mut self, at: Timestamp) {
-        self.wake = match self.wake {
-            Wake::At(sooner) if sooner <= at => Wake::At(sooner),
-            _ => Wake::At(at),
-        };
+        self.wake = self.wake.sooner(at);
     }
 
     /// Ends the draft: mirrors, the conditions that follow from the phase, events, and whether anything is worth a write.

@@ -13,6 +13,7 @@ use super::observed::Children;
 use super::release::{Release, is_stable, stable_revision};
 use super::status::{Draft, Stall, why};
 use super::{Action, Announcement};
+use crate::api::v1beta1::step_state;
 use crate::workload::pod::names_revision;
 use crate::workload::{PodView, View};
 
@@ -42,8 +43,9 @@ pub(super) fn in_the_way(draft: &mut Draft<'_>, release: &Release<'_>) -> Option
     // What the operator does with the pods is known once it has seen the write.
     if !due.is_empty() && !draft.edits() {
         let now = draft.now;
-        if let Some(canary) = &mut draft.status.canary_status {
-            // It goes on now; what comes instead has the whole deadline.
+        let canary = draft.status.canary_status.as_mut();
+        if let Some(canary) = canary.filter(|canary| canary.current_step_state == step_state::STEP_UPGRADE) {
+            // It goes on now; what comes instead has the whole deadline. A pause that has passed does not begin anew.
             canary.last_update_time = Some(MicroTime(now));
         }
         due.iter().for_each(|pod| draft.act(replacement(pod)));
@@ -75,11 +77,14 @@ fn abandoned<'a>(stable: Option<&str>, view: &View, pods: &'a [PodView]) -> Vec<
     if !told_apart(pods, named, wanted) {
         return Vec::new();
     }
-    // A pod that is kept back returns on the current revision.
+    // A pod whose place is below the partition returns on the current revision.
     let current = view.reported.current_revision.as_deref();
     let returns_as_it_may = |pod: &PodView| {
         current.is_some_and(|current| names_revision(current, stable))
-            || place(pod, pods) >= view.partition_in_force()
+            || pod
+                .ordinal()
+                .and_then(|ordinal| view.ordinals.place(ordinal))
+                .is_some_and(|place| place >= view.partition_in_force())
     };
     let mut stuck: Vec<_> = pods
         .iter()
@@ -99,14 +104,6 @@ fn told_apart(pods: &[PodView], named: impl Fn(&str) -> bool, wanted: &str) -> b
         [only] => named(&label(only)) || series(&label(only)).is_some_and(|own| Some(own) == series(wanted)),
         _ => pods.iter().any(|pod| named(&label(pod))),
     }
-}
-
-/// At which place the pod is at least, counted from 0: ordinals may begin later, and the partition counts places.
-fn place(pod: &PodView, pods: &[PodView]) -> i64 {
-    let Some(own) = pod.ordinal() else { return -1 };
-    let ordinals = pods.iter().filter_map(PodView::ordinal);
-    let lower = ordinals.filter(|other| *other < own);
-    i64::try_from(lower.count()).unwrap_or(-1)
 }
 
 fn replacement(pod: &PodView) -> Action {

@@ -1,12 +1,14 @@
 //! Faults that people have reported of products of this kind; a case begins with the number of its report.
 
 mod alone;
+mod away;
 mod batches;
 mod callers;
 mod certificates;
 mod commands;
 mod concurrent;
 mod crashes;
+mod definitions;
 mod fixtures;
 mod ground;
 mod health;
@@ -17,11 +19,13 @@ mod lifecycle;
 mod many;
 mod native;
 mod network;
-mod outage;
 mod outages;
+mod overtaken;
 mod ownership;
+mod pauses;
 mod plans;
 mod pods;
+mod replacement;
 mod reports;
 mod revisions;
 mod scaling;

@@ -9,7 +9,7 @@ use support::{Installation, eventually, installed};
 
 use crate::gate::Gate;
 use crate::kinds::OwnKind;
-use crate::scene::{APP, Scene, condition, mark, partition, walk_steps};
+use crate::scene::{APP, Scene, condition, image, mark, partition, walk_steps};
 
 /// Within this time the Rollout says what is wrong, also on a busy machine.
 const SAID_WITHIN: Duration = Duration::from_secs(5);
@@ -38,9 +38,7 @@ async fn app_of<'a>(installation: &Installation<'a>, kind: &OwnKind, prefix: &st
 
 /// An ungoverned update goes through, is not touched, and reaches every pod.
 async fn updates_freely(scene: &Scene<'_>, version: &str) {
-    let patch = json!({"spec": {"template": {"spec": {"containers": [
-        {"name": "app", "image": format!("my-registry/my-app:{version}")}]}}}});
-    let answer = scene.merge(&patch).await;
+    let answer = scene.merge(&image(version)).await;
     assert_eq!(answer.warnings, [""; 0]);
     let app = answer.object();
     assert_eq!(mark(&app, names::GUARDED_BY), &Value::Null);

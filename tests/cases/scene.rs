@@ -93,6 +93,11 @@ impl<'a> Scene<'a> {
                 }
             }
         });
+        if self.resource.group == "apps" {
+            // A StatefulSet of Kubernetes' own needs these too.
+            manifest["spec"]["selector"] = json!({"matchLabels": {"app": APP}});
+            manifest["spec"]["serviceName"] = json!(APP);
+        }
         if let Some(partition) = partition {
             manifest["spec"]["updateStrategy"] =
                 json!({"type": "RollingUpdate", "rollingUpdate": {"partition": partition}});
@@ -138,19 +143,14 @@ impl<'a> Scene<'a> {
 
     /// Changes the image, as `kubectl patch` does.
     pub async fn set_version(&self, version: &str) -> Value {
-        self.patch_app(json!({"spec": {"template": {"spec": {"containers": [
-            {"name": "app", "image": format!("my-registry/my-app:{version}")}]}}}}))
-            .await
+        self.patch_app(image(version)).await
     }
 
     /// The same, where the API server may have to refuse because no controller answers.
     pub async fn try_version(&self, version: &str) -> Result<Value, String> {
-        let image = format!("my-registry/my-app:{version}");
-        let patch =
-            json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": image}]}}}});
         let object = self
             .apps(&self.developer)
-            .patch(APP, &PatchParams::default(), &Patch::Merge(patch))
+            .patch(APP, &PatchParams::default(), &Patch::Merge(image(version)))
             .await;
         serde_json::to_value(object.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
     }
@@ -334,6 +334,12 @@ impl<'a> Scene<'a> {
         })
         .await
     }
+}
+
+/// The merge patch that changes the image of a workload to this version.
+pub fn image(version: &str) -> Value {
+    let image = format!("my-registry/my-app:{version}");
+    json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": image}]}}}})
 }
 
 /// The condition of a Rollout.

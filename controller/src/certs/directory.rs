@@ -107,12 +107,12 @@ impl Follower {
                 self.serving.source_is_good(true);
             }
             Err(error) => {
-                self.serving.source_is_good(false);
                 tracing::error!(
                     error = %chain(&error),
                     directory = %self.directory.display(),
                     "The certificate in the directory cannot be used; the one before stays."
                 );
+                self.serving.source_is_good(false);
             }
         }
     }

@@ -1,8 +1,8 @@
 //! What is served and what is to be trusted, in this order: a new certificate is shown to callers only once the API server trusts it.
 //!
 //! The source of certificates (the Secret, or files) offers what it finds. What has to be trusted is told at once. The certificate
-//! itself waits until the webhook configurations, as the cluster has them, trust it, and have for [`SETTLES`]. Until then the one
-//! before is served, unless that is no good any more: then waiting gains nothing.
+//! itself waits until it is valid and the webhook configurations, as the cluster has them, trust it, and have for [`SETTLES`]. Until
+//! then the one before is served, unless that is no good any more: then waiting gains nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -121,7 +121,7 @@ impl Serving {
         let Some(offer) = &self.waiting else { return };
         let replaces_a_good_one = self.shown.as_ref().is_some_and(|shown| shown.facts.is_valid(now));
         if replaces_a_good_one {
-            if !is_trusted(offer, &self.trusted.borrow()) {
+            if !offer.facts.is_valid(now) || !is_trusted(offer, &self.trusted.borrow()) {
                 return;
             }
             let settled = self.changed.map(|at| at + SETTLES);
@@ -268,6 +268,24 @@ mod tests {
         let expired = one.leaf.as_ref().unwrap().facts.not_after;
         stage.serving.advance(expired);
         assert!(stage.serves(&other));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_is_not_valid_replaces_none_that_is() {
+        let mut stage = stage();
+        let one = issued(&CertPlan::NewCa { keep_old_ca: false }, None);
+        let names = wanted_names("ops", None);
+        let two = issued(&CertPlan::NewLeaf { names }, Some(&one));
+        stage.serving.offer(offer(&one), now());
+        stage.trust(&[&one]);
+        stage.settle().await;
+        let mut expired = offer(&two);
+        expired.facts.not_after = now();
+        stage.serving.offer(expired, now());
+        stage.settle().await;
+        assert!(stage.serves(&one));
+        stage.serving.offer(offer(&two), now());
+        assert!(stage.serves(&two));
     }
 
     #[tokio::test(start_paused = true)]

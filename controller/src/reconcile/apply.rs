@@ -127,6 +127,24 @@ pub(super) async fn replace(
     Ok(())
 }
 
+/// Asks the API server for the Rollout, and fails unless it is the one of the snapshot.
+pub(super) async fn confirm(context: &Context, key: &Key, snapshot: &Snapshot) -> Result<(), Error> {
+    let state = |rollout: &Rollout| {
+        let metadata = &rollout.metadata;
+        let ends = metadata.deletion_timestamp.is_some();
+        (metadata.uid.clone(), metadata.generation, ends)
+    };
+    let api: Api<Rollout> = Api::namespaced(context.client.clone(), &key.namespace);
+    let stored = api.get_opt(&key.name).await?;
+    if stored.as_ref().map(state) == snapshot.rollout.as_deref().map(state) {
+        return Ok(());
+    }
+    if let Some(rollout) = stored {
+        context.look_at(context.world.put_answered_rollout(rollout));
+    }
+    Err(Error::Back)
+}
+
 /// Removes the finalizer of another controller from the Rollout.
 pub(super) async fn drop_finalizer(context: &Context, key: &Key, snapshot: &Snapshot) -> Result<(), Error> {
     let finalizers = snapshot

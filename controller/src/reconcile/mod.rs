@@ -74,6 +74,9 @@ pub(crate) enum Error {
     /// The world has moved since it was read.
     #[error("the object has changed since it was read")]
     Raced(#[source] Box<kube::Error>),
+    /// The Rollout is another one than the stores have.
+    #[error("the Rollout has changed since it was seen to end")]
+    Back,
     /// The object is gone.
     #[error("the object is gone")]
     Gone(#[source] Box<kube::Error>),
@@ -137,7 +140,7 @@ async fn reconcile(context: &Arc<Context>, key: &Key) -> Turn {
             (outcome, turn(wake, now))
         }
         Err(Error::Later(pause)) => ("waits", Turn::After(pause)),
-        Err(error @ (Error::Raced(_) | Error::Gone(_) | Error::NoKind | Error::Rewritten)) => {
+        Err(error @ (Error::Raced(_) | Error::Back | Error::Gone(_) | Error::NoKind | Error::Rewritten)) => {
             tracing::debug!(rollout = %key, error = %chain(&error), "Looks again.");
             ("raced", Turn::Failed)
         }
@@ -167,13 +170,6 @@ fn turn(wake: Wake, now: Timestamp) -> Turn {
     match wake {
         Wake::OnChange => Turn::Done,
         Wake::At(at) => Turn::After(at.duration_since(now).try_into().unwrap_or_default()),
-    }
-}
-
-fn sooner(wake: Wake, at: Timestamp) -> Wake {
-    match wake {
-        Wake::At(sooner) if sooner <= at => wake,
-        _ => Wake::At(at),
     }
 }
 
@@ -233,6 +229,7 @@ async fn apply(
     for action in &decision.actions {
         match action {
             Action::Guard => guard::guard(context, key, snapshot).await?,
+            Action::Confirm => apply::confirm(context, key, snapshot).await?,
             Action::Record => record::record_target(context, key, snapshot).await?,
             Action::Edit {
                 workload,
@@ -243,7 +240,7 @@ async fn apply(
             }
             Action::LabelPods(pods) => {
                 if let Err(labels::Owed) = labels::write(context, key, pods).await {
-                    wake = sooner(wake, Timestamp::now() + labels::AGAIN);
+                    wake = wake.sooner(Timestamp::now() + labels::AGAIN);
                 }
             }
             Action::Disown(workload) => apply::disown(context, key, workload).await?,

@@ -9,8 +9,12 @@ use super::Error;
 use crate::context::{Context, patch_params};
 use crate::world::Key;
 
+/// How often a status is written in a row while others write what it does not depend on.
+const ATTEMPTS: u32 = 5;
+
 /// Writes what changed, against the Rollout as it was read: an approval that arrived meanwhile makes the write fail (409) and is
-/// seen on the next look, instead of being overwritten.
+/// seen on the next look, instead of being overwritten. Where others have only written what a decision does not depend on, such as
+/// labels, it is written again at once: somebody who does so all the time must not keep the status from being told.
 pub(super) async fn write(
     context: &Context,
     key: &Key,
@@ -19,17 +23,42 @@ pub(super) async fn write(
 ) -> Result<(), Error> {
     let before = serde_json::to_value(&rollout.status)?;
     let changes = merge_patch(&before, &serde_json::to_value(status)?);
-    let patch = json!({
-        "metadata": {"uid": rollout.metadata.uid, "resourceVersion": rollout.metadata.resource_version},
-        "status": changes,
-    });
     let api: Api<Rollout> = Api::namespaced(context.client.clone(), &key.namespace);
-    let rollout = api
-        .patch_status(&key.name, &patch_params(), &Patch::Merge(&patch))
-        .await?;
+    let mut version = rollout.metadata.resource_version.clone();
+    let mut attempt = 1;
+    let rollout = loop {
+        let patch = json!({
+            "metadata": {"uid": rollout.metadata.uid, "resourceVersion": version},
+            "status": changes,
+        });
+        let written = api
+            .patch_status(&key.name, &patch_params(), &Patch::Merge(&patch))
+            .await;
+        match written {
+            Ok(rollout) => break rollout,
+            Err(kube::Error::Api(answer)) if answer.code == 409 && attempt < ATTEMPTS => {
+                let now = api.get(&key.name).await?;
+                if !says_the_same(&now, rollout, &before)? {
+                    return Err(kube::Error::Api(answer).into());
+                }
+                version = now.metadata.resource_version;
+                attempt += 1;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    };
     context.metrics.acted("status");
     context.look_at(context.world.put_answered_rollout(rollout));
     Ok(())
+}
+
+/// Whether the Rollout is still as it was read, in all that a status is decided by.
+fn says_the_same(now: &Rollout, read: &Rollout, status: &Value) -> Result<bool, Error> {
+    let (new, old) = (&now.metadata, &read.metadata);
+    Ok(new.uid == old.uid
+        && new.generation == old.generation
+        && new.deletion_timestamp == old.deletion_timestamp
+        && serde_json::to_value(&now.status)? == *status)
 }
 
 /// The JSON merge patch that turns `before` into `after`.

@@ -12,6 +12,7 @@ use kruise_rollout::workload::PodView;
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt as _};
+use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +24,7 @@ use crate::telemetry::chain;
 /// Watches pods in exactly the namespaces in which a release is in progress.
 pub(crate) async fn follow(context: Arc<Context>, stop: CancellationToken) -> Result<(), Infallible> {
     let mut watched: HashMap<String, CancellationToken> = HashMap::new();
+    let mut turns: HashMap<String, Arc<Mutex<()>>> = HashMap::new();
     let mut tasks = JoinSet::new();
     loop {
         let wanted = context.world.releasing_namespaces();
@@ -36,11 +38,13 @@ pub(crate) async fn follow(context: Arc<Context>, stop: CancellationToken) -> Re
         for namespace in wanted {
             if let Entry::Vacant(entry) = watched.entry(namespace) {
                 let token = stop.child_token();
-                tasks.spawn(watch(context.clone(), entry.key().clone(), token.clone()));
+                let turn = turns.entry(entry.key().clone()).or_default().clone();
+                tasks.spawn(watch(context.clone(), entry.key().clone(), turn, token.clone()));
                 entry.insert(token);
             }
         }
         while tasks.try_join_next().is_some() {}
+        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
         if stop
             .run_until_cancelled(context.releases_changed.notified())
             .await
@@ -53,13 +57,21 @@ pub(crate) async fn follow(context: Arc<Context>, stop: CancellationToken) -> Re
     Ok(())
 }
 
-async fn watch(context: Arc<Context>, namespace: String, stop: CancellationToken) {
+/// Watches the pods of a namespace until the stop, and forgets them. `turn` is held meanwhile: a watch that has not quite ended
+/// would forget the pods of the next one, and nobody would list them again.
+async fn watch(context: Arc<Context>, namespace: String, turn: Arc<Mutex<()>>, stop: CancellationToken) {
+    let _turn = turn.lock().await;
+    stop.run_until_cancelled(take_in(&context, &namespace)).await;
+    context.world.with_pods(|pods| pods.forget(&namespace));
+}
+
+async fn take_in(context: &Arc<Context>, namespace: &str) {
     let resource = ApiResource::erase::<Pod>(&());
-    let api: Api<DynamicObject> = Api::namespaced_with(context.client.clone(), &namespace, &resource);
+    let api: Api<DynamicObject> = Api::namespaced_with(context.client.clone(), namespace, &resource);
     let mut events = pin!(follow_objects(api, watcher::Config::default()));
     let mut listed: HashSet<String> = HashSet::new();
-    let mut owners = Owners::new(context.clone(), namespace.clone());
-    while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {
+    let mut owners = Owners::new(context.clone(), namespace.to_owned());
+    while let Some(event) = events.next().await {
         match event {
             Ok(watcher::Event::Init) => listed.clear(),
             Ok(watcher::Event::InitApply(pod)) => {
@@ -67,23 +79,22 @@ async fn watch(context: Arc<Context>, namespace: String, stop: CancellationToken
                 owners.put(pod).await;
             }
             Ok(watcher::Event::InitDone) => {
-                context.world.with_pods(|pods| pods.complete(&namespace, &listed));
+                context.world.with_pods(|pods| pods.complete(namespace, &listed));
                 listed = HashSet::new();
-                context.look_at(context.world.keys_in(&namespace));
+                context.look_at(context.world.keys_in(namespace));
             }
             Ok(watcher::Event::Apply(pod)) => owners.put(pod).await,
             Ok(watcher::Event::Delete(pod)) => {
                 let owner = context
                     .world
-                    .with_pods(|pods| pods.remove(&namespace, &pod.name_any()));
-                concern(&context, owner);
+                    .with_pods(|pods| pods.remove(namespace, &pod.name_any()));
+                concern(context, owner);
             }
             Err(error) => {
                 tracing::warn!(namespace, error = %chain(&error), "Pods cannot be watched.");
             }
         }
     }
-    context.world.with_pods(|pods| pods.forget(&namespace));
 }
 
 /// Finds the workload that a pod belongs to: its controller owner, or that one's controller owner. An operator may have its pods

@@ -11,8 +11,9 @@ use kruise_rollout::workload::{Adapter, GroupKind, View, adapter_for};
 use kube::api::ApiResource;
 use serde_json::Value;
 
+use super::place::{is_of_kind, target_of};
 use super::pods::Pods;
-use super::{Key, Place, Seen, Watch, is_of_kind, key_of, target_of};
+use super::{Key, Place, Seen, Watch, key_of};
 
 /// A kind of workloads.
 pub(super) struct Kind {

@@ -1,5 +1,7 @@
 //! The operator and the kubelet of the simulated world.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::world::{Pod, World, is_of, revision};
@@ -11,6 +13,7 @@ pub(super) struct Frozen {
     object: Value,
     view: View,
     limit: Option<u32>,
+    exempt: BTreeSet<u32>,
 }
 
 impl World {
@@ -21,6 +24,7 @@ impl World {
             object: object.clone(),
             view: self.view(),
             limit,
+            exempt: self.oracle.exempt.clone(),
         });
     }
 
@@ -48,17 +52,20 @@ impl World {
     pub(super) fn sync(&mut self) {
         let Some(object) = &self.workload else { return };
         let uid = &object["metadata"]["uid"];
-        let (object, view, limit) = match &self.frozen {
+        let exempt = &self.oracle.exempt;
+        let (object, view, limit, exempt) = match &self.frozen {
             Some(frozen) if frozen.object["metadata"]["uid"] == *uid => {
-                (frozen.object.clone(), frozen.view.clone(), frozen.limit)
+                let exempt = exempt | &frozen.exempt;
+                (frozen.object.clone(), frozen.view.clone(), frozen.limit, exempt)
             }
-            _ => (object.clone(), self.view(), self.limit()),
+            _ => (object.clone(), self.view(), self.limit(), exempt.clone()),
         };
         let update = revision(&object["spec"]["template"]);
         let current = self.oracle.current.clone().unwrap_or_else(|| update.clone());
         let operator = Operator {
             view,
             limit,
+            exempt,
             update,
             current,
             in_order: object["spec"]["podManagementPolicy"] == "OrderedReady",
@@ -205,6 +212,8 @@ pub(super) struct Operator {
     pub(super) view: View,
     /// How many pods may run the template of this view; `None`: any number.
     pub(super) limit: Option<u32>,
+    /// Ordinals that the scale subresource added.
+    pub(super) exempt: BTreeSet<u32>,
     pub(super) update: String,
     pub(super) current: String,
     /// OrderedReady: nothing else is done while a pod is missing or not ready.

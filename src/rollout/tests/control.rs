@@ -203,6 +203,21 @@ impl World {
     pub(super) fn act(&mut self, seen: &Seen, action: &Action) -> Result<(), Failure> {
         match action {
             Action::Guard => self.guard(seen),
+            Action::Confirm => {
+                self.arrives()?;
+                let of = |rollout: &Option<Rollout>| {
+                    rollout.as_ref().map(|rollout| {
+                        let metadata = &rollout.metadata;
+                        let ends = metadata.deletion_timestamp.is_some();
+                        (metadata.uid.clone(), metadata.generation, ends)
+                    })
+                };
+                if of(&self.rollout) == of(&seen.rollout) {
+                    self.answered()
+                } else {
+                    Err(Failure::Raced)
+                }
+            }
             Action::Edit { patch, .. } => {
                 self.arrives()?;
                 let mut new = self.workload.clone().ok_or(Failure::Raced)?;

@@ -129,3 +129,28 @@ fn a_workload_that_is_created_again_is_a_new_one() {
     world.settle();
     assert_eq!(world.at(), "Progressing 1/StepPaused");
 }
+
+/// The Rollout comes from one watch and the workload from another, which may be further.
+#[test]
+fn a_release_is_not_let_go_by_what_its_rollout_was_before() {
+    for ends in [
+        (|world| world.edit_rollout(|rollout| rollout.spec.disabled = true)) as fn(&mut World),
+        World::delete_rollout,
+    ] {
+        let mut world = World::guarded(3, None, &steps());
+        let before = world.rollout.clone();
+        ends(&mut world);
+        let ended = world.seen();
+        world.rollout = before;
+        // The end was one generation, and this is another.
+        world.touch_rollout(true);
+        world.touch_rollout(true);
+        world.set_image("v2");
+        let mut seen = world.seen();
+        seen.rollout = ended.rollout;
+        world.control_on(&seen, usize::MAX);
+        assert_eq!(world.partition(), Some(names::HOLD_PARTITION));
+        world.settle();
+        assert_eq!(world.on("v2").len(), 1);
+    }
+}

@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::cluster::Operator;
+use super::users::wants;
 use super::world::{Pod, Seen, World, adapter, revision};
 use crate::api::v1beta1::{CanaryStrategy, RolloutStatus, phase, step_state};
 use crate::names;
@@ -56,7 +57,7 @@ pub(super) struct Oracle {
     /// The status was lost, so that the marks tell how far a release is.
     lost: bool,
     /// Ordinals that the scale subresource added above the partition.
-    exempt: BTreeSet<u32>,
+    pub(super) exempt: BTreeSet<u32>,
     /// Every way that the status has taken from one state to another.
     pub(super) moves: BTreeSet<(String, String)>,
     /// Somebody has written nonsense into the status: ways lead on from there that no table names.
@@ -274,13 +275,18 @@ impl World {
     }
 
     pub(super) fn oracle_sees_a_pod(&mut self, ordinal: u32, operator: &Operator) {
-        let Operator { update, current, .. } = operator;
+        let Operator {
+            update,
+            current,
+            exempt,
+            ..
+        } = operator;
         let runs = |(ordinal, pod): &(&u32, &Pod)| {
-            pod.revision == *update && !pod.terminating && !self.oracle.exempt.contains(*ordinal)
+            pod.revision == *update && !pod.terminating && !exempt.contains(*ordinal)
         };
         let new = self.pods[&ordinal].revision == *update;
         // A StatefulSet whose operator calls the update complete has nothing else to make pods of.
-        if !new || update == current || self.oracle.exempt.contains(&ordinal) {
+        if !new || update == current || exempt.contains(&ordinal) {
             return;
         }
         let running = self.pods.range(..operator.view.replicas).filter(runs).count() as u32;
@@ -309,6 +315,10 @@ impl World {
     /// A write of ours. One that was decided before the plan changed follows the old plan, as if it had come first.
     pub(super) fn oracle_sees_an_edit(&mut self, new: &Value, seen: &Seen) {
         let (old, new) = (self.view(), adapter().view(new).unwrap());
+        if !wants(seen.rollout.as_ref()) {
+            // A person has ended governing, and wants it again: the workload is freed all the same, as if that were still to come.
+            self.oracle.free = true;
+        }
         let Some(mut limit) = self.limit() else { return };
         let plan = seen.rollout.as_ref().and_then(|rollout| {
             let strategy = rollout.spec.strategy.canary.as_ref()?;
@@ -359,7 +369,7 @@ impl World {
             .unwrap_or_default();
         self.oracle.jump = None;
         self.sees_a_step(status);
-        self.oracle.lost = false;
+        self.oracle.lost &= status.canary_status.is_none();
         let Some(_) = &self.workload else { return };
         let view = self.view();
         let present = view.template.to_string();

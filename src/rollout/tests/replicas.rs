@@ -151,7 +151,8 @@ impl Processes {
             Call::Status(_) | Call::Act(Action::DropFinalizer) => Part::Rollout,
             Call::Act(Action::Edit { .. } | Action::Guard | Action::Disown(_)) => Part::Workload,
             Call::Act(
-                Action::Record
+                Action::Confirm
+                | Action::Record
                 | Action::Announce(_)
                 | Action::AnnounceOn(..)
                 | Action::LabelPods(_)

@@ -194,3 +194,30 @@ fn back_in_batches_past_a_pod_in_the_way() {
     world.assert_done("v1", Some(0));
     assert!(world.events.contains(&"StuckPodReplaced"), "{:?}", world.events);
 }
+
+/// A pause that has passed while pods were lost is over, whatever had to be replaced since.
+#[test]
+fn a_pause_does_not_begin_anew_with_a_replaced_pod() {
+    let plan = |first: &str| json!([{"replicas": first, "pause": {"duration": 300}}, {"replicas": "100%"}]);
+    let mut world = World::in_order(5, Some(0), &plan("60%"));
+    world.set_image("v2");
+    world.settle();
+    assert_eq!(world.on("v2"), [2, 3, 4]);
+    world.replan(&plan("20%"));
+    world.set_image("v3");
+    world.settle();
+    assert_eq!(
+        (world.at().as_str(), world.on("v3")),
+        ("Progressing 1/StepPaused", vec![4])
+    );
+    world.broken.extend(["v2".to_owned(), "v3".to_owned()]);
+    world.kubelet();
+    world.forget_logs();
+    world.pass(301);
+    world.settle();
+    assert!(world.events.contains(&"StuckPodReplaced"), "{:?}", world.events);
+    assert_eq!(world.at(), "Progressing 1/StepPaused");
+    world.broken.clear();
+    world.settle();
+    world.assert_done("v3", Some(0));
+}

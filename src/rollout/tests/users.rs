@@ -10,6 +10,14 @@ use super::world::{APP, World, adapter, template};
 use crate::api::v1beta1::{Rollout, step_state};
 use crate::names;
 
+/// Whether a Rollout is to govern the workload.
+pub(super) fn wants(rollout: Option<&Rollout>) -> bool {
+    rollout.is_some_and(|rollout| {
+        let here = rollout.spec.workload_ref.name == APP;
+        here && !rollout.spec.disabled && rollout.metadata.deletion_timestamp.is_none()
+    })
+}
+
 impl World {
     /// Creates the workload. What was known of one of the same name is void.
     pub(super) fn create(&mut self, mut object: Value) {
@@ -183,10 +191,7 @@ impl World {
 
     /// Whether the Rollout governs this workload as far as people have said.
     pub(super) fn is_wanted(&self) -> bool {
-        self.rollout.as_ref().is_some_and(|rollout| {
-            let here = rollout.spec.workload_ref.name == APP;
-            here && !rollout.spec.disabled && rollout.metadata.deletion_timestamp.is_none()
-        })
+        wants(self.rollout.as_ref())
     }
 
     pub(super) fn touch_rollout(&mut self, spec: bool) {

@@ -3,10 +3,10 @@
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
-use support::{Identity, Installation};
+use support::{Identity, Installation, eventually};
 
 use crate::plugin::kruise;
-use crate::scene::{APP, ROLLOUT, Scene, condition};
+use crate::scene::{APP, ROLLOUT, SOON, Scene, assert_free, condition};
 
 /// Approval after steps 1 and 2.
 pub fn approved_steps() -> Value {
@@ -25,14 +25,6 @@ impl<'a> Scene<'a> {
         let gvk = GroupVersionKind::gvk("apps", "v1", "StatefulSet");
         let resource = ApiResource::from_gvk_with_plural(&gvk, "statefulsets");
         Self::of_kind(installation, prefix, resource).await
-    }
-
-    /// The manifest of a StatefulSet, which needs a selector too.
-    pub fn stateful_set(&self, version: &str, replicas: u32) -> Value {
-        let mut manifest = sized(self.manifest(version, None), replicas);
-        manifest["spec"]["selector"] = json!({"matchLabels": {"app": APP}});
-        manifest["spec"]["serviceName"] = json!(APP);
-        manifest
     }
 
     /// The workload of this manifest with all pods ready on v1, and its Rollout, guarded and healthy.
@@ -81,4 +73,33 @@ impl<'a> Scene<'a> {
         let resource = ApiResource::erase::<kruise_rollout::api::v1beta1::Rollout>(&());
         Api::namespaced_with(self.developer.clone(), self.namespace.name(), &resource)
     }
+}
+
+/// Waits until the message of the Rollout has this text.
+pub async fn wait_message(scene: &Scene<'_>, text: &str) -> Value {
+    scene
+        .wait(&format!("the message {text:?}"), |rollout| {
+            let message = rollout["status"]["message"].as_str();
+            message.is_some_and(|message| message.contains(text))
+        })
+        .await
+}
+
+/// Approves at every pause until the release has ended with so many pods on the version.
+pub async fn walk_on(scene: &Scene<'_>, version: &str, pods: usize) {
+    eventually(SOON, "the end of the release", async || {
+        let rollout = scene.rollout().await;
+        let status = &rollout["status"];
+        if status["canaryStatus"]["currentStepState"] == "StepPaused" {
+            scene.approve().await;
+        }
+        if status["phase"] == "Healthy" {
+            Ok(())
+        } else {
+            Err(format!("{status:#}"))
+        }
+    })
+    .await;
+    scene.wait_pods(version, pods).await;
+    assert_free(&scene.app().await);
 }

@@ -5,11 +5,11 @@ use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 use support::{Identity, Mark};
 
-use crate::scene::{APP, Scene};
+use crate::scene::Scene;
 
 /// The manifest of a StatefulSet whose pods are managed in this way.
 pub fn managed(scene: &Scene<'_>, version: &str, management: &str) -> Value {
-    let mut manifest = scene.stateful_set(version, 5);
+    let mut manifest = scene.manifest(version, None);
     manifest["spec"]["podManagementPolicy"] = json!(management);
     manifest
 }
@@ -50,22 +50,4 @@ pub async fn events(scene: &Scene<'_>, reason: &str) -> Vec<String> {
         .filter(|event| event.reason.as_deref() == Some(reason))
         .filter_map(|event| event.message)
         .collect()
-}
-
-/// The manifest of the scene's workload; a StatefulSet needs a selector too.
-pub fn manifest(scene: &Scene<'_>, version: &str, partition: Option<i64>) -> Value {
-    let mut manifest = scene.manifest(version, partition);
-    if manifest["kind"] == "StatefulSet" {
-        manifest["spec"]["selector"] = json!({"matchLabels": {"app": APP}});
-        manifest["spec"]["serviceName"] = json!(APP);
-    }
-    manifest
-}
-
-/// The workload on v1 with all pods ready, and its Rollout, guarded and healthy.
-pub async fn set(scene: &Scene<'_>, steps: &Value) {
-    scene.create_app(&manifest(scene, "v1", Some(0))).await;
-    scene.wait_pods("v1", 5).await;
-    scene.create_rollout(steps).await;
-    scene.wait_phase("Healthy").await;
 }

@@ -132,9 +132,13 @@ async fn create(scene: &Scene<'_>, name: &str, workload: &str, amount: &Value) -
 async fn r19_amounts_that_were_never_reviewed() {
     let mut installation = own().await;
     let scene = Scene::new(&installation, "r19-unseen").await;
-    installation.kill_controller();
     let reviews: Api<ValidatingWebhookConfiguration> = Api::all(scene.admin.clone());
     let name = names::WEBHOOK_CONFIGURATION;
+    eventually(SOON, "reviews are registered", async || {
+        reviews.get(name).await.map_err(|error| error.to_string())
+    })
+    .await;
+    installation.kill_controller();
     reviews.delete(name, &DeleteParams::default()).await.unwrap();
     let mut stored = Vec::new();
     for (number, (amount, rule)) in bad_amounts().into_iter().enumerate() {

@@ -4,7 +4,7 @@ use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 use support::{eventually, installed};
 
-use super::fixtures::approved_steps;
+use super::fixtures::{approved_steps, sized};
 use crate::gate::Gate;
 use crate::scene::{APP, SOON, Scene, partition};
 use crate::widgets::{Script, Widget, owner};
@@ -18,7 +18,7 @@ async fn ends(scene: &Scene<'_>) {
 #[tokio::test]
 async fn r12_a_start_ordinal_shifts_names_and_not_the_partition() {
     let scene = Scene::with_stateful_set(installed().await, "r12").await;
-    let mut manifest = scene.stateful_set("v1", 5);
+    let mut manifest = scene.manifest("v1", None);
     manifest["spec"]["ordinals"] = json!({"start": 10});
     scene.set_to(&manifest, &approved_steps()).await;
     let gate = Gate::open(&scene).await;
@@ -57,7 +57,7 @@ async fn r12_a_start_ordinal_shifts_names_and_not_the_partition() {
 #[tokio::test]
 async fn r12_a_scale_up_from_a_start_ordinal_exposes_no_more_pods() {
     let scene = Scene::with_stateful_set(installed().await, "r12-scale").await;
-    let mut manifest = scene.stateful_set("v1", 5);
+    let mut manifest = scene.manifest("v1", None);
     manifest["spec"]["ordinals"] = json!({"start": 10});
     scene.set_to(&manifest, &approved_steps()).await;
     let gate = Gate::open(&scene).await;
@@ -198,7 +198,7 @@ async fn r16_a_common_tail_is_not_enough() {
 #[tokio::test]
 async fn r43_a_template_with_a_hash_label_of_its_own_goes_through_all_steps() {
     let scene = Scene::with_stateful_set(installed().await, "r43").await;
-    let mut manifest = scene.stateful_set("v1", 5);
+    let mut manifest = scene.manifest("v1", None);
     manifest["spec"]["template"]["metadata"]["labels"] =
         json!({"app": APP, "controller-revision-hash": "fixed", "pod-template-hash": "abc123"});
     scene.set_to(&manifest, &approved_steps()).await;
@@ -216,10 +216,8 @@ async fn r43_a_template_with_a_hash_label_of_its_own_goes_through_all_steps() {
 #[tokio::test]
 async fn r44_pods_are_told_by_their_owner_and_not_by_labels() {
     let scene = Scene::with_stateful_set(installed().await, "r44").await;
-    scene
-        .set_to(&scene.stateful_set("v1", 5), &approved_steps())
-        .await;
-    let mut other = scene.stateful_set("v1", 3);
+    scene.set_to(&scene.manifest("v1", None), &approved_steps()).await;
+    let mut other = sized(scene.manifest("v1", None), 3);
     other["metadata"] = json!({"name": "my-admin", "namespace": scene.namespace.name()});
     scene.create_app(&other).await;
     scene.wait_pods("v1", 8).await;

@@ -24,7 +24,7 @@ async fn uid_of(scene: &Scene<'_>, pod: &str) -> Option<String> {
 async fn grows_in_mid_release(prefix: &str, by_subresource: bool) {
     let scene = Scene::with_stateful_set(installed().await, prefix).await;
     let steps = json!([{"replicas": 1, "pause": {}}, {"replicas": "100%"}]);
-    scene.set_to(&scene.stateful_set("v1", 2), &steps).await;
+    scene.set_to(&sized(scene.manifest("v1", None), 2), &steps).await;
     let gate = Gate::open(&scene).await;
     scene.set_version("v2").await;
     scene.wait_state(1, "StepPaused").await;
@@ -285,7 +285,7 @@ async fn r23_a_workload_without_pods() {
     let native = Scene::with_stateful_set(installation, "r23-set").await;
     join(
         none_at_all(&own, &sized(own.manifest("v1", None), 0)),
-        none_at_all(&native, &native.stateful_set("v1", 0)),
+        none_at_all(&native, &sized(native.manifest("v1", None), 0)),
     )
     .await;
 }

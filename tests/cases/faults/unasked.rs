@@ -85,7 +85,7 @@ fn in_full(mut manifest: Value) -> Value {
 async fn r30_a_manifest_in_other_words_is_no_release() {
     let installation = installed().await;
     let native = Scene::with_stateful_set(installation, "r30-native").await;
-    let mut short = native.stateful_set("v1", 5);
+    let mut short = native.manifest("v1", None);
     short["spec"]["template"]["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80}]);
     apply(&native, &short).await;
     native.wait_pods("v1", 5).await;

@@ -7,7 +7,6 @@ use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 use support::{Entry, Identity, Installation, eventually, installed};
 
-use super::native;
 use crate::plugin::kruise;
 use crate::scene::{APP, ROLLOUT, SOON, Scene, assert_free, condition, mark, partition, walk_steps};
 
@@ -41,8 +40,8 @@ async fn r48_marks_without_a_rollout_hold_nothing() {
     // The kinds are governed, by Rollouts of other namespaces.
     let others = self::scenes("stale-other").await;
     for (scene, other) in scenes.iter().zip(&others) {
-        native::set(other, &walk_steps()).await;
-        let mut manifest = native::manifest(scene, "v1", Some(0));
+        other.set(Some(0), &walk_steps()).await;
+        let mut manifest = scene.manifest("v1", Some(0));
         let copied = Guard::text("another-uid", "gone", &TemplateId::of(&json!({})));
         manifest["metadata"]["annotations"] = json!({
             names::IN_PROGRESSING: r#"{"rolloutName":"gone"}"#, names::GUARDED_BY: copied,
@@ -94,7 +93,7 @@ fn writes(installation: &Installation<'_>, since: support::Mark, scene: &Scene<'
 async fn r51_a_guarded_workload_at_rest_is_not_written() {
     let installation = installed().await;
     for scene in &scenes("at-rest").await {
-        native::set(scene, &walk_steps()).await;
+        scene.set(Some(0), &walk_steps()).await;
         let app = scene.app().await;
         assert!(mark(&app, names::GUARDED_BY).is_string());
         let audit = installation.control_plane().audit();
@@ -167,12 +166,12 @@ async fn kubectl(scene: &Scene<'_>, arguments: &[&str], manifest: &Value, code: 
 async fn r53_dry_runs_and_diffs_store_nothing() {
     let installation = installed().await;
     for scene in &scenes("dry-run").await {
-        native::set(scene, &walk_steps()).await;
-        let v1 = native::manifest(scene, "v1", Some(0));
+        scene.set(Some(0), &walk_steps()).await;
+        let v1 = scene.manifest("v1", Some(0));
         kubectl(scene, &["apply"], &v1, 0).await;
         let since = installation.control_plane().audit().mark();
         let (app, rollout) = (scene.app().await, scene.rollout().await);
-        let v2 = native::manifest(scene, "v2", Some(0));
+        let v2 = scene.manifest("v2", Some(0));
         let diff = kubectl(scene, &["diff"], &v2, 1).await;
         assert!(diff.contains("my-app:v2") && diff.contains("32767"), "{diff}");
         let applied = kubectl(scene, &["apply", "--dry-run=server"], &v2, 0).await;
@@ -281,7 +280,7 @@ async fn r57_another_version_of_the_kind_is_held_too() {
 async fn r57_a_foreign_kind_of_the_same_name_is_left_alone() {
     let installation = installed().await;
     let governed = Scene::with_stateful_set(installation, "foreign-native").await;
-    native::set(&governed, &walk_steps()).await;
+    governed.set(Some(0), &walk_steps()).await;
     let foreign = ApiResource::from_gvk(&GroupVersionKind::gvk("other.test", "v1", "StatefulSet"));
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -313,7 +312,7 @@ async fn r57_a_foreign_kind_of_the_same_name_is_left_alone() {
 #[tokio::test]
 async fn r63_the_label_leaves_or_comes_in_the_same_request() {
     for scene in &scenes("label").await {
-        native::set(scene, &walk_steps()).await;
+        scene.set(Some(0), &walk_steps()).await;
         let image =
             |version: &str| json!([{"name": "app", "image": format!("my-registry/my-app:{version}")}]);
         let held = scene
@@ -344,7 +343,7 @@ async fn r63_the_label_leaves_or_comes_in_the_same_request() {
         );
 
         // A workload that no Rollout names gets the label together with another template.
-        let mut stranger = native::manifest(scene, "v1", Some(0));
+        let mut stranger = scene.manifest("v1", Some(0));
         stranger["metadata"] = json!({"name": "stranger"});
         stranger["spec"]["replicas"] = json!(0);
         let object = serde_json::from_value(stranger).unwrap();

@@ -6,7 +6,6 @@ use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use support::{Identity, Installation, eventually, installed};
 
-use super::native;
 use crate::gate::Gate;
 use crate::scene::{SOON, Scene, assert_free, condition, mark, partition, walk_steps};
 use crate::writes::{Answer, Write};
@@ -53,10 +52,10 @@ async fn gated(scene: &Scene<'_>, app: &Value, version: &str) {
 #[tokio::test]
 async fn r52_whole_objects_without_uid_are_held() {
     for scene in &scenes("bare").await {
-        native::set(scene, &walk_steps()).await;
+        scene.set(Some(0), &walk_steps()).await;
         let gate = Gate::open(scene).await;
         let bare = |version: &str| {
-            let mut manifest = native::manifest(scene, version, Some(0));
+            let mut manifest = scene.manifest(version, Some(0));
             manifest["metadata"] =
                 json!({"name": manifest["metadata"]["name"], "namespace": manifest["metadata"]["namespace"]});
             manifest
@@ -99,14 +98,14 @@ async fn apply(scene: &Scene<'_>, manifest: &Value, force: bool) -> Answer {
 #[tokio::test]
 async fn r61_nobody_fights_over_the_partition() {
     for scene in &scenes("owners").await {
-        let v1 = native::manifest(scene, "v1", Some(0));
+        let v1 = scene.manifest("v1", Some(0));
         apply(scene, &v1, false).await.object();
         scene.wait_pods("v1", 5).await;
         scene.create_rollout(&walk_steps()).await;
         scene.wait_phase("Healthy").await;
         let gate = Gate::open(scene).await;
 
-        let v2 = native::manifest(scene, "v2", Some(0));
+        let v2 = scene.manifest("v2", Some(0));
         assert_eq!(
             partition(&apply(scene, &v2, false).await.object()),
             names::HOLD_PARTITION
@@ -123,7 +122,7 @@ async fn r61_nobody_fights_over_the_partition() {
         completes(scene, "v2").await;
 
         // Nothing of ours is left on the partition.
-        let v3 = native::manifest(scene, "v3", Some(0));
+        let v3 = scene.manifest("v3", Some(0));
         assert_eq!(
             partition(&apply(scene, &v3, false).await.object()),
             names::HOLD_PARTITION
@@ -137,14 +136,12 @@ async fn r61_nobody_fights_over_the_partition() {
 #[tokio::test]
 async fn r61_a_manifest_without_a_partition_never_conflicts() {
     for scene in &scenes("owners-none").await {
-        apply(scene, &native::manifest(scene, "v1", None), false)
-            .await
-            .object();
+        apply(scene, &scene.manifest("v1", None), false).await.object();
         scene.wait_pods("v1", 5).await;
         scene.create_rollout(&walk_steps()).await;
         scene.wait_phase("Healthy").await;
         for version in ["v2", "v3"] {
-            let manifest = native::manifest(scene, version, None);
+            let manifest = scene.manifest(version, None);
             let held = apply(scene, &manifest, false).await.object();
             assert_eq!(partition(&held), names::HOLD_PARTITION);
             scene.wait_state(1, "StepPaused").await;
@@ -216,7 +213,7 @@ async fn inject(installation: &Installation<'_>, scenes: &[Scene<'_>]) {
 
 /// A workload whose template has annotations, so that there is room for one more.
 fn annotated(scene: &Scene<'_>, version: &str) -> Value {
-    let mut manifest = native::manifest(scene, version, Some(0));
+    let mut manifest = scene.manifest(version, Some(0));
     manifest["spec"]["template"]["metadata"]["annotations"] = json!({"example.io/note": "x"});
     manifest
 }
