@@ -14,6 +14,7 @@ mod gates;
 mod lease;
 mod manifests;
 mod metrics;
+mod pace;
 mod queue;
 mod reconcile;
 mod registration;

@@ -5,11 +5,10 @@
 //! RBAC removes them. They are also the memory of what is governed: a restarted controller finds marked objects by the kinds that
 //! are registered here.
 //!
-//! [`entries`] has what they say, [`pace`] keeps two writers from outshouting each other. Every replica looks at the configurations,
+//! [`entries`] has what they say, [`crate::pace`] keeps two writers from outshouting each other. Every replica looks at the configurations,
 //! because a certificate is served only where they trust it; the leading one writes.
 
 mod entries;
-mod pace;
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -35,11 +34,11 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use self::entries::{Entries, kind_of, registered_resources, says};
-use self::pace::Pace;
 use crate::certs::{CertState, Trusted};
 use crate::connect::follow_objects;
 use crate::context::{Context, patch_params};
 use crate::lease::Leadership;
+use crate::pace::Pace;
 use crate::telemetry::chain;
 
 pub(crate) use self::entries::{Endpoint, Governed};
@@ -87,7 +86,7 @@ pub(crate) async fn found_group(client: &Client, group: &str) -> kube::Result<Op
 struct Configuration {
     /// As it was last seen or written: nothing before the first look, null while it is not there.
     seen: Option<Value>,
-    pace: Pace,
+    pace: Pace<Value>,
 }
 
 impl Configuration {

@@ -232,7 +232,7 @@ fn warning(write: &Write<'_>, guard: &Guarded<'_>, changed: bool, floor: i64) ->
     }
     let back = guard.hold.is_some() && guard.stable == Some(TemplateId::of(&write.new["spec"]["template"]));
     if back {
-        format!("the template is the stable one again: Rollout {rollout} rolls back, without steps; {see}")
+        format!("the template is the stable one again: Rollout {rollout} rolls back; {see}")
     } else {
         format!("the new template is held by Rollout {rollout}; {see}")
     }

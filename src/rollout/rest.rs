@@ -150,12 +150,13 @@ fn unfinished(view: &View) -> bool {
 fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
     let before = draft.before();
     if before.phase != phase::HEALTHY {
-        // The end of a release that the status has not told of; another template was released elsewhere, or by other hands.
+        // The end of a release that the status has not told of; another template was released elsewhere, or by other hands. A
+        // generation falls only where the workload is another one of the same name.
         let ended = before.phase == phase::PROGRESSING
-            && before
-                .canary_status
-                .as_ref()
-                .is_some_and(|canary| canary.template_id == p.view.template.to_string());
+            && before.canary_status.as_ref().is_some_and(|canary| {
+                canary.template_id == p.view.template.to_string()
+                    && canary.observed_workload_generation <= p.view.generation
+            });
         let message = if ended {
             end_message(before)
         } else {

@@ -136,8 +136,8 @@ pub const TRANSITIONS: &[Transition] = &[
         on: BY_PODS,
     },
     Transition {
-        from: &[step_state::STEP_PAUSED],
-        when: "somebody approves: written by a person",
+        from: &[step_state::STEP_PAUSED, step_state::STEP_READY],
+        when: "somebody approves: written by a person; while paused, the plan comes to have fewer steps",
         to: step_state::STEP_READY,
         does: "nothing yet",
         on: "by itself, once not paused",

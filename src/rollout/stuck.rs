@@ -107,14 +107,10 @@ fn told_apart(pods: &[PodView], named: impl Fn(&str) -> bool, wanted: &str) -> b
 }
 
 fn replacement(pod: &PodView) -> Action {
-    let version = pod
-        .trouble
-        .as_deref()
-        .map(|trouble| trouble.resource_version.clone());
     Action::Replace {
         pod: pod.name.clone(),
         uid: pod.uid.clone(),
-        resource_version: version.unwrap_or_default(),
+        resource_version: pod.resource_version.clone(),
     }
 }
 

@@ -17,6 +17,9 @@ pub struct PodView {
     /// UID of the pod.
     #[serde(skip)]
     pub uid: String,
+    /// `metadata.resourceVersion`: which state of the pod this is.
+    #[serde(skip)]
+    pub resource_version: String,
     /// UID of the controller owner; pods without one belong to no workload.
     #[serde(skip)]
     pub owner: Option<String>,
@@ -82,6 +85,7 @@ impl PodView {
         Self {
             name: text(&metadata["name"]).unwrap_or_default(),
             uid: text(&metadata["uid"]).unwrap_or_default(),
+            resource_version: text(&metadata["resourceVersion"]).unwrap_or_default(),
             owner,
             revision: label(names::CONTROLLER_REVISION_HASH).or_else(|| label(names::POD_TEMPLATE_HASH)),
             rollout_id: label(names::ROLLOUT_ID),
@@ -111,9 +115,7 @@ impl PodView {
     #[must_use]
     pub fn says_the_same(&self, other: &Self) -> bool {
         let mut other = other.clone();
-        if let (Some(own), Some(trouble)) = (&self.trouble, &mut other.trouble) {
-            trouble.resource_version.clone_from(&own.resource_version);
-        }
+        other.resource_version.clone_from(&self.resource_version);
         *self == other
     }
 

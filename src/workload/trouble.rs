@@ -10,8 +10,6 @@ use super::pod::{condition, text};
 /// What is known of a pod that is not ready or on its way out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trouble {
-    /// `metadata.resourceVersion`: which state of the pod this is about.
-    pub resource_version: String,
     /// The node that it is on, if any.
     pub node: Option<String>,
     /// Why it is not ready, in a few words.
@@ -23,7 +21,6 @@ impl Trouble {
     #[must_use]
     pub fn read(pod: &Value) -> Self {
         Self {
-            resource_version: text(&pod["metadata"]["resourceVersion"]).unwrap_or_default(),
             node: text(&pod["spec"]["nodeName"]),
             why: why(pod),
         }
@@ -130,10 +127,7 @@ mod tests {
     fn a_crash_is_the_same_at_every_turn(#[case] container: Value) {
         let trouble = Trouble::read(&pod(&container));
         assert_eq!(trouble.why, "container app in CrashLoopBackOff: exit code 1");
-        assert_eq!(
-            (trouble.node.as_deref(), trouble.resource_version.as_str()),
-            (Some("n1"), "7")
-        );
+        assert_eq!(trouble.node.as_deref(), Some("n1"));
     }
 
     #[rstest]

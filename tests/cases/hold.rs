@@ -48,7 +48,7 @@ fn told(warnings: &[String]) -> Told {
     match (warnings.len(), has(ROLLOUT)) {
         (0, _) => Told::Nothing,
         (1, true) if has("the new template is held") => Told::Held,
-        (1, true) if has("rolls back, without steps") => Told::Back,
+        (1, true) if has("rolls back") => Told::Back,
         (1, true) if has("a release is in progress") => Told::InProgress,
         (1, true) if has("are kept as they were") => Told::Kept,
         _ => panic!("{warnings:?}"),

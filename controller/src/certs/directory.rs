@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rustls::client::verify_server_name;
+use rustls::server::ParsedCertificate;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +37,10 @@ enum Error {
     },
     #[error(transparent)]
     Unusable(#[from] Unusable),
+    #[error("it has expired at {0}")]
+    Expired(Timestamp),
+    #[error("it is not for {0}, the name that the API server calls, and the one before is")]
+    Name(String),
 }
 
 /// The content of the files.
@@ -53,6 +59,8 @@ pub(crate) struct Follower {
     serving: Serving,
     /// What was judged last, or why it could not be read.
     judged: Option<Result<Files, String>>,
+    /// A certificate for that name has been taken.
+    named: bool,
     /// The authorities that are told, the newest first.
     authorities: Vec<String>,
 }
@@ -65,6 +73,7 @@ impl Follower {
             called,
             serving,
             judged: None,
+            named: false,
             authorities: Vec::new(),
         }
     }
@@ -101,7 +110,7 @@ impl Follower {
             return;
         }
         self.judged = Some(told);
-        match found.and_then(|files| self.take(files)) {
+        match found.and_then(|files| self.take(files, Timestamp::now())) {
             Ok(offer) => {
                 self.serving.offer(offer, Timestamp::now());
                 self.serving.source_is_good(true);
@@ -117,7 +126,7 @@ impl Follower {
         }
     }
 
-    fn take(&mut self, files: Files) -> Result<Offer, Error> {
+    fn take(&mut self, files: Files, now: Timestamp) -> Result<Offer, Error> {
         let chain = certificates(CERTIFICATE, &files.chain)?;
         let facts =
             Facts::read(chain.first().ok_or(Unusable::Missing(CERTIFICATE))?).map_err(Unusable::from)?;
@@ -125,13 +134,25 @@ impl Follower {
         if let Some(authority) = &files.authority {
             is_signed_by(&certificates(CA_CERTIFICATE, authority)?, &key, &facts)?;
         }
-        if let Some(called) = &self.called
-            && !facts.names.contains(called)
-        {
-            tracing::warn!(
-                name = %called.to_str(),
-                "The certificate does not have the name that the API server calls."
-            );
+        if facts.not_after <= now {
+            return Err(Error::Expired(facts.not_after));
+        }
+        if let Some(called) = &self.called {
+            let leaf = ParsedCertificate::try_from(key.end_entity_cert().map_err(Unusable::from)?);
+            let is_for = leaf.is_ok_and(|leaf| verify_server_name(&leaf, called).is_ok());
+            let name = called.to_str();
+            match (is_for, self.named) {
+                (true, _) => self.named = true,
+                (false, true) => return Err(Error::Name(name.into_owned())),
+                // Something in between may call us by another name.
+                (false, false) => tracing::warn!(
+                    %name,
+                    "The certificate does not have the name that the API server calls."
+                ),
+            }
+        }
+        if now < facts.not_before {
+            tracing::warn!(from = %facts.not_before, "The certificate is not valid yet.");
         }
         Ok(Offer {
             key: key.into(),
@@ -229,12 +250,16 @@ mod tests {
     }
 
     fn issued(have: Option<&Bundle>) -> Bundle {
-        let names = wanted_names("ops", None);
+        issued_for("ops", have, Timestamp::now())
+    }
+
+    fn issued_for(namespace: &str, have: Option<&Bundle>, now: Timestamp) -> Bundle {
+        let names = wanted_names(namespace, None);
         let plan = match have {
             Some(_) => CertPlan::NewLeaf { names: names.clone() },
             None => CertPlan::NewCa { keep_old_ca: false },
         };
-        let bundle = carry_out(&plan, have, &names, Timestamp::now(), Lifetimes::default());
+        let bundle = carry_out(&plan, have, &names, now, Lifetimes::default());
         bundle.unwrap().unwrap()
     }
 
@@ -254,7 +279,11 @@ mod tests {
             let gate = gates.gate("certificate");
             let (serving, state) = Serving::new(served.clone(), trusted, Arc::default(), gate);
             Self {
-                follower: Follower::new(mount.root.clone(), None, serving),
+                follower: Follower::new(
+                    mount.root.clone(),
+                    wanted_names("ops", None).into_iter().next(),
+                    serving,
+                ),
                 served,
                 trust,
                 state,
@@ -315,6 +344,33 @@ mod tests {
             assert!(stage.serves(&two), "{broken:?}");
             assert_eq!(stage.told(), one.authority.bundle_pem, "{broken:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn one_that_callers_would_refuse_takes_no_good_ones_place() {
+        let mut mount = Mount::new("refused");
+        let mut stage = Stage::new(&mount);
+        let good = issued(None);
+        let (now, year) = (Timestamp::now(), jiff::SignedDuration::from_hours(24 * 365));
+        let trust = Trusted([good.authority.bundle_pem.clone()].into());
+        stage.trust.send_replace(trust);
+
+        let expired = issued_for("ops", Some(&good), now - year);
+        mount.put_bundle(&expired);
+        stage.follower.look().await;
+        assert_eq!(stage.gates.missing(), ["certificate"], "expired");
+        mount.put_bundle(&good);
+        stage.follower.look().await;
+        assert!(stage.serves(&good));
+        let early = issued_for("ops", Some(&good), now + year);
+        for unfit in [&expired, &issued_for("other", Some(&good), now), &early] {
+            mount.put_bundle(unfit);
+            stage.follower.look().await;
+            assert!(stage.serves(&good), "{:?}", unfit.leaf.as_ref().unwrap().facts);
+        }
+        // Its time comes.
+        stage.follower.serving.advance(now + year);
+        assert!(stage.serves(&early));
     }
 
     #[tokio::test]

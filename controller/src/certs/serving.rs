@@ -115,7 +115,7 @@ impl Serving {
         }
     }
 
-    /// Serves what waits, if its time has come.
+    /// Serves what waits, if its time has come. What is not valid yet, or not any more, takes no good one's place.
     pub(super) fn advance(&mut self, now: Timestamp) {
         self.wake = None;
         let Some(offer) = &self.waiting else { return };

@@ -8,6 +8,7 @@ use kruise_rollout::rollout::PodPatch;
 use kruise_rollout::workload::PodView;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, Patch};
+use tokio::time::Instant;
 
 use super::Error;
 use crate::context::{Context, patch_params};
@@ -15,29 +16,44 @@ use crate::telemetry::chain;
 use crate::world::Key;
 
 /// How long labels that could not be written wait, if nothing else happens.
-pub(super) const AGAIN: Duration = Duration::from_secs(10);
+const AGAIN: Duration = Duration::from_secs(10);
 /// Patches that are under way at once.
 const AT_ONCE: usize = 8;
 
-/// Some labels could not be written.
-#[derive(Debug)]
-pub(super) struct Owed;
-
-/// Patches the pods, and takes the answers into the store, so that the next look sees them.
-pub(super) async fn write(context: &Context, key: &Key, pods: &[PodPatch]) -> Result<(), Owed> {
+/// Patches the pods, and takes the answers into the store, so that the next look sees them. Returns how long labels wait that could
+/// not be written, or that somebody takes away again and again.
+pub(super) async fn write(context: &Context, key: &Key, pods: &[PodPatch]) -> Option<Duration> {
+    let now = Instant::now();
+    let rests = |pod: &PodPatch| {
+        let until = context
+            .world
+            .with_pods(|pods| pods.not_labelled_before(&key.namespace, &pod.pod, now));
+        until.map(|until| until.duration_since(now))
+    };
+    let (early, due): (Vec<_>, Vec<_>) = pods
+        .iter()
+        .map(|pod| (pod, rests(pod)))
+        .partition(|(_, rest)| rest.is_some());
+    let mut again = early.into_iter().filter_map(|(_, rest)| rest).min();
     let api: Api<DynamicObject> = Api::namespaced_with(
         context.client.clone(),
         &key.namespace,
         &ApiResource::erase::<Pod>(&()),
     );
-    let patches = pods.iter().map(|pod| patch(&api, pod)).collect::<Vec<_>>();
+    let patches = due
+        .into_iter()
+        .map(|(pod, _)| patch(&api, pod))
+        .collect::<Vec<_>>();
     let answers: Vec<_> = stream::iter(patches).buffer_unordered(AT_ONCE).collect().await;
     let mut failure = None;
     for answer in answers {
         match answer {
             Ok(pod) => {
                 context.metrics.acted("label-pod");
-                context.world.with_pods(|pods| pods.relabel(&key.namespace, &pod));
+                context.world.with_pods(|pods| {
+                    pods.relabel(&key.namespace, &pod);
+                    pods.labelled(&key.namespace, &pod.name, now);
+                });
             }
             // The pod has changed or gone: a watch says so, and it is looked at again.
             Err(Error::Raced(_) | Error::Gone(_)) => context.metrics.failed("label-pod"),
@@ -47,13 +63,11 @@ pub(super) async fn write(context: &Context, key: &Key, pods: &[PodPatch]) -> Re
             }
         }
     }
-    match failure {
-        None => Ok(()),
-        Some(error) => {
-            tracing::warn!(rollout = %key, error = %chain(&error), "Pods cannot be labelled; the release goes on.");
-            Err(Owed)
-        }
+    if let Some(error) = failure {
+        tracing::warn!(rollout = %key, error = %chain(&error), "Pods cannot be labelled; the release goes on.");
+        again = Some(again.map_or(AGAIN, |again| again.min(AGAIN)));
     }
+    again
 }
 
 async fn patch(api: &Api<DynamicObject>, pod: &PodPatch) -> Result<PodView, Error> {

@@ -239,8 +239,8 @@ async fn apply(
                 apply::edit(context, key, workload, *kind, patch).await?;
             }
             Action::LabelPods(pods) => {
-                if let Err(labels::Owed) = labels::write(context, key, pods).await {
-                    wake = wake.sooner(Timestamp::now() + labels::AGAIN);
+                if let Some(pause) = labels::write(context, key, pods).await {
+                    wake = wake.sooner(Timestamp::now() + pause);
                 }
             }
             Action::Disown(workload) => apply::disown(context, key, workload).await?,

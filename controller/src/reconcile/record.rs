@@ -40,23 +40,45 @@ pub(super) async fn record_target(context: &Context, key: &Key, snapshot: &Snaps
     record(context, rollout, &object.data["spec"]["template"]).await
 }
 
-/// Records a template unless the newest record is of it.
+/// Records a template unless the newest record is of it. Records serve undo alone: where they are refused, by a quota or a policy,
+/// people are told, and the release goes on.
 pub(super) async fn record(context: &Context, rollout: &Rollout, template: &Value) -> Result<(), Error> {
+    match write(context, rollout, template).await {
+        Err(Error::Refused(answer)) => {
+            not_recorded(
+                context,
+                rollout,
+                format!(
+                    "the API server refuses a record of the template, so undo will not offer it: {answer}"
+                ),
+            );
+            Ok(())
+        }
+        written => written,
+    }
+}
+
+/// Tells that a template is not recorded.
+fn not_recorded(context: &Context, rollout: &Rollout, message: String) {
+    tracing::warn!(rollout = rollout.name_any(), "{message}");
+    let announcement = Announcement {
+        warning: true,
+        reason: "TemplateNotRecorded",
+        message,
+    };
+    // A full backlog drops the event: it only tells.
+    let _ = context
+        .events
+        .try_send(Event::new(rollout.object_ref(&()), announcement));
+}
+
+async fn write(context: &Context, rollout: &Rollout, template: &Value) -> Result<(), Error> {
     let size = serde_json::to_vec(template)?.len();
     if size > LIMIT {
         let message = format!(
             "the template has {size} bytes, more than the {LIMIT} that are recorded: undo will not offer it"
         );
-        tracing::warn!(rollout = rollout.name_any(), "{message}");
-        let announcement = Announcement {
-            warning: true,
-            reason: "TemplateNotRecorded",
-            message,
-        };
-        // A full backlog drops the event: it only tells.
-        let _ = context
-            .events
-            .try_send(Event::new(rollout.object_ref(&()), announcement));
+        not_recorded(context, rollout, message);
         return Ok(());
     }
     let namespace = rollout.namespace().unwrap_or_default();

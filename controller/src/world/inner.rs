@@ -51,7 +51,7 @@ pub(super) struct Inner {
 }
 
 /// Whether a copy of this resourceVersion tells nothing that one of `old` has not told: it is the same, or certainly older.
-fn adds_nothing(new: &str, old: &str) -> bool {
+pub(super) fn adds_nothing(new: &str, old: &str) -> bool {
     new == old || matches!((new.parse::<u64>(), old.parse::<u64>()), (Ok(new), Ok(old)) if new < old)
 }
 

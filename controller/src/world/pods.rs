@@ -3,6 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use kruise_rollout::workload::PodView;
+use tokio::time::Instant;
+
+use super::inner::adds_nothing;
+use crate::pace::Pace;
 
 /// Pods of the namespaces in which a release is in progress.
 #[derive(Default)]
@@ -17,6 +21,8 @@ struct Namespace {
     owned: HashMap<String, BTreeMap<String, PodView>>,
     /// Pod name → owner UID.
     owners: HashMap<String, String>,
+    /// Pod name → how often it may be labelled: its operator may take labels away that it does not know.
+    paces: HashMap<String, Pace<()>>,
 }
 
 impl Pods {
@@ -79,7 +85,8 @@ impl Pods {
         }
     }
 
-    /// A write of ours was answered with a pod: its labels are known before a watch tells of them.
+    /// A write of ours was answered with a pod: its labels are known before a watch tells of them. A watch may have told of a later
+    /// state already: somebody else may have changed the labels since.
     pub(crate) fn relabel(&mut self, namespace: &str, answer: &PodView) {
         let Some(store) = self.namespaces.get_mut(namespace) else {
             return;
@@ -88,9 +95,25 @@ impl Pods {
         let known = owner
             .and_then(|owner| store.owned.get_mut(owner))
             .and_then(|pods| pods.get_mut(&answer.name));
-        if let Some(pod) = known.filter(|pod| pod.uid == answer.uid) {
+        let news = |pod: &&mut PodView| {
+            pod.uid == answer.uid && !adds_nothing(&answer.resource_version, &pod.resource_version)
+        };
+        if let Some(pod) = known.filter(news) {
             pod.rollout_id.clone_from(&answer.rollout_id);
             pod.batch_id.clone_from(&answer.batch_id);
+        }
+    }
+
+    /// Until when a pod may not be labelled again.
+    pub(crate) fn not_labelled_before(&self, namespace: &str, pod: &str, now: Instant) -> Option<Instant> {
+        let pace = self.namespaces.get(namespace)?.paces.get(pod)?;
+        pace.must_wait(&(), now)
+    }
+
+    /// A pod has been labelled.
+    pub(crate) fn labelled(&mut self, namespace: &str, pod: &str, now: Instant) {
+        if let Some(store) = self.namespaces.get_mut(namespace) {
+            store.paces.entry(pod.to_owned()).or_default().wrote((), now);
         }
     }
 
@@ -122,6 +145,7 @@ impl Pods {
 
 impl Namespace {
     fn remove(&mut self, pod: &str) -> Option<String> {
+        self.paces.remove(pod);
         let owner = self.owners.remove(pod)?;
         if let Some(pods) = self.owned.get_mut(&owner) {
             pods.remove(pod);
@@ -130,5 +154,48 @@ impl Namespace {
             }
         }
         Some(owner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kruise_rollout::names;
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(version: &str, batch: Option<&str>) -> PodView {
+        PodView::read(&json!({"metadata": {
+            "name": "a-0", "uid": "u", "resourceVersion": version, "labels": {names::ROLLOUT_BATCH_ID: batch},
+            "ownerReferences": [{"uid": "owner", "controller": true}],
+        }}))
+    }
+
+    #[test]
+    fn an_answer_does_not_undo_what_a_watch_has_told_since() {
+        let mut pods = Pods::default();
+        pods.complete("ns", &std::collections::HashSet::new());
+        pods.put("ns", pod("9", None));
+        let batch = |pods: &Pods| pods.of("ns", "owner").unwrap()[0].batch_id.clone();
+        pods.relabel("ns", &pod("10", Some("1")));
+        assert_eq!(batch(&pods).as_deref(), Some("1"));
+        // Somebody has taken the label away, and the answer to our write arrives after that.
+        pods.put("ns", pod("11", None));
+        pods.relabel("ns", &pod("10", Some("1")));
+        assert_eq!(batch(&pods), None);
+    }
+
+    #[test]
+    fn whoever_takes_labels_away_again_and_again_is_answered_more_slowly() {
+        let mut pods = Pods::default();
+        pods.put("ns", pod("9", None));
+        let now = Instant::now();
+        let rests = |pods: &Pods| pods.not_labelled_before("ns", "a-0", now).is_some();
+        pods.labelled("ns", "a-0", now);
+        assert!(!rests(&pods), "taken away once");
+        pods.labelled("ns", "a-0", now);
+        assert!(rests(&pods));
+        pods.remove("ns", "a-0");
+        assert!(!rests(&pods), "another pod of this name");
     }
 }

@@ -62,6 +62,7 @@ impl World {
             .map(|(ordinal, pod)| PodView {
                 name: format!("{APP}-{ordinal}"),
                 uid: pod.uid.clone(),
+                resource_version: version(pod),
                 rollout_id: pod.rollout_id.clone(),
                 batch_id: pod.batch_id.clone(),
                 owner: Some(pod.owner.clone()),
@@ -75,7 +76,6 @@ impl World {
                 restarted: false,
                 trouble: (!pod.ready || pod.terminating).then(|| {
                     Box::new(Trouble {
-                        resource_version: version(pod),
                         node: Some("node-1".to_owned()),
                         why: "container main in CrashLoopBackOff: exit code 1".to_owned(),
                     })

@@ -207,6 +207,17 @@ fn without_a_release_by_steps_a_jump_leads_nowhere(#[values(1, 0, 99)] written: 
     world.assert_done("v1", Some(2));
 }
 
+#[rstest]
+fn the_number_of_the_present_step_is_not_for_people_to_write(#[values(-7, 0, 2, 3, 99)] written: i32) {
+    let mut world = released_to(Point::Step1, Some(0));
+    let before = stands(&world);
+    let status = world.rollout.as_mut().unwrap().status.as_mut().unwrap();
+    status.canary_status.as_mut().unwrap().current_step_index = written;
+    world.touch_rollout(false);
+    world.settle();
+    assert_eq!((stands(&world), world.canary().current_step_index), (before, 1));
+}
+
 #[test]
 fn no_jump_survives_a_new_template() {
     for point in [Point::Held, Point::Step1, Point::LastPause] {

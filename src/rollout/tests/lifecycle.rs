@@ -200,6 +200,23 @@ fn a_workload_made_anew_is_a_new_one() {
     world.assert_done("v3", Some(0));
 }
 
+#[test]
+fn a_workload_made_anew_with_the_new_template_has_not_completed_the_release() {
+    let mut world = released_to(Point::Step1, Some(0));
+    let template = world.object()["spec"]["template"].clone();
+    let mut manifest = manifest(5, Some(0), "v2");
+    manifest["spec"]["template"] = template;
+    world.create(manifest);
+    world.settle();
+    assert_eq!(world.status().phase, "Healthy");
+    assert_ne!(world.says(condition::SUCCEEDED).0, "True");
+    assert!(
+        world.status().message.contains("at rest"),
+        "{}",
+        world.status().message
+    );
+}
+
 #[rstest]
 #[case::not_begun(1, 32767, "Progressing 1/StepPaused")]
 #[case::half(4, 32767, "Progressing 1/StepPaused")]

@@ -30,7 +30,10 @@ impl World {
         object["metadata"]["generation"] = json!(1);
         object["metadata"]["creationTimestamp"] = json!(self.now.to_string());
         object["metadata"]["resourceVersion"] = json!(self.tick());
+        // The Rollout's status stays as it is.
+        let damaged = self.oracle.damaged;
         self.oracle = Oracle::default();
+        self.oracle.damaged = damaged;
         (self.frozen, self.late) = (None, None);
         self.put_in_place(object);
         let view = self.view();

@@ -1,7 +1,10 @@
 //! An installation for cases that need a controller of their own kind, one at a time.
 
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kruise_rollout::api::v1beta1::Rollout;
-use kube::api::{Api, ListParams, PostParams};
+use kruise_rollout::names;
+use kube::Client;
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::json;
 use support::{ControlPlane, Identity, Installation, Options, Replica, eventually};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
@@ -44,12 +47,35 @@ pub async fn alone() -> MutexGuard<'static, Installation<'static>> {
 /// Waits until a controller is ready and the API server calls it, or one at the same address.
 pub async fn at_work(installation: &Installation<'_>, controller: &Replica) {
     controller.wait_ready().await;
-    let admin = installation
-        .control_plane()
-        .client(Identity::Admin)
-        .await
-        .unwrap();
-    let rollouts: Api<Rollout> = Api::namespaced(admin, "default");
+    called(installation).await;
+}
+
+/// Waits until the API server calls a controller that answers, and none that has been there before.
+pub async fn called(installation: &Installation<'_>) {
+    let admin = admin(installation).await;
+    eventually(SOON, "the controller is called", async || {
+        create_nothing(&admin).await
+    })
+    .await;
+}
+
+/// Takes the reviews of Rollouts away, while no controller runs that would bring them back.
+pub async fn without_reviews(installation: &Installation<'_>) {
+    let admin = admin(installation).await;
+    let reviews: Api<ValidatingWebhookConfiguration> = Api::all(admin.clone());
+    let name = names::WEBHOOK_CONFIGURATION;
+    reviews.delete(name, &DeleteParams::default()).await.unwrap();
+    eventually(SOON, "nobody reviews", async || create_nothing(&admin).await).await;
+}
+
+async fn admin(installation: &Installation<'_>) -> Client {
+    let control_plane = installation.control_plane();
+    control_plane.client(Identity::Admin).await.unwrap()
+}
+
+/// A Rollout as a dry-run.
+async fn create_nothing(client: &Client) -> kube::Result<Rollout> {
+    let rollouts: Api<Rollout> = Api::namespaced(client.clone(), "default");
     let probe = serde_json::from_value(json!({
         "metadata": {"name": "probe"},
         "spec": {"workloadRef": {"apiVersion": "example.io/v1", "kind": "MyStatefulApp", "name": "probe"},
@@ -60,8 +86,5 @@ pub async fn at_work(installation: &Installation<'_>, controller: &Replica) {
         dry_run: true,
         ..PostParams::default()
     };
-    eventually(SOON, "the controller is called", async || {
-        rollouts.create(&dry_run, &probe).await
-    })
-    .await;
+    rollouts.create(&dry_run, &probe).await
 }

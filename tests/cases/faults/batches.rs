@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use support::{eventually, installed};
 
 use super::fixtures::{approved_steps, sized};
+use crate::rights::refuse_to_controller;
 use crate::scene::{ROLLOUT, SOON, Scene};
 
 /// UIDs of the pods.
@@ -184,24 +185,9 @@ async fn r42_labels_that_are_refused_hold_nothing_up() {
     scene.set(Some(0), &approved_steps()).await;
     // Stands for a right that is missing, in this namespace alone.
     let name = scene.namespace.name();
-    let policy = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name},
-        "spec": {
-            "matchConstraints": {
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}},
-                "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["UPDATE"]}]},
-            "validations": [{"reason": "Forbidden",
-                "expression": "!request.userInfo.username.endsWith(':kruise-rollout-controller')"}],
-        },
-    });
-    let binding = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]},
-    });
-    for object in [policy, binding] {
-        installation.kubectl_apply(&object.to_string()).await.unwrap();
-    }
+    let rule =
+        json!({"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["UPDATE"]});
+    refuse_to_controller(installation, name, &rule).await;
     let refuses = async || {
         let by_controller = scene
             .namespace

@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
-use kruise_rollout::names;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
+use kube::api::{DynamicObject, ListParams};
 use serde_json::{Value, json};
 use support::{eventually, installed};
 use tokio::task::JoinSet;
 
+use super::alone::without_reviews;
 use crate::changes::follow;
 use crate::restart::own;
 use crate::scene::{ROLLOUT, SOON, Scene, condition, walk_steps};
@@ -84,11 +83,7 @@ async fn r88_what_nobody_has_looked_at_is_not_done() {
 
     installation.kill_controller();
     // Nobody reviews what is written meanwhile; the controller brings the registration back.
-    let reviews: Api<ValidatingWebhookConfiguration> = Api::all(edited.admin.clone());
-    reviews
-        .delete(names::WEBHOOK_CONFIGURATION, &DeleteParams::default())
-        .await
-        .unwrap();
+    without_reviews(&installation).await;
     let disabled = json!({"spec": {"disabled": true}});
     let rollouts = edited.rollouts(&edited.developer);
     eventually(SOON, "the edit gets through", async || {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use support::{Entry, Identity, eventually, installed};
 use tokio::task::JoinSet;
 
+use super::alone::{called, without_reviews};
 use super::ground::{Ground, finish, two_steps};
 use crate::gate::Gate;
 use crate::kinds::OwnKind;
@@ -204,6 +205,7 @@ async fn r81_a_list_of_several_pages() {
     let objects = std::env::var(OBJECTS).map_or(FEW_OBJECTS, |text| text.parse().unwrap());
     let mut ground = Ground::take().await;
     ground.start_controller().await.unwrap();
+    called(&ground).await;
     let many = Scene::new(&ground, "aa-paged").await;
     let last = join_all((0..3).map(|_| Scene::new(&ground, "zz-paged"))).await;
     join_all(last.iter().map(async |scene| {
@@ -214,18 +216,7 @@ async fn r81_a_list_of_several_pages() {
     .await;
     ground.kill_controller();
     let (apps, rollouts) = (many.apps(&many.admin), many.rollouts(&many.admin));
-    let validating = [
-        "delete",
-        "validatingwebhookconfiguration",
-        names::WEBHOOK_CONFIGURATION,
-    ];
-    ground
-        .control_plane()
-        .kubectl(Identity::Admin)
-        .args(validating)
-        .output()
-        .await
-        .unwrap();
+    without_reviews(&ground).await;
     let began = Instant::now();
     futures::stream::iter(0..objects)
         .for_each_concurrent(16, async |number| {

@@ -1,11 +1,10 @@
-//! How often a configuration is put right.
+//! How often something is put right that others write too: webhook configurations, labels of pods.
 //!
 //! A reset is repaired at once. Whoever resets again and again gets an answer that is slower each time, up to [`LONGEST`], so that two
 //! writers who disagree cost the API server little. A new content never waits.
 
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::time::Instant;
 
 /// Wait after the first repair.
@@ -16,22 +15,31 @@ const LONGEST: Duration = Duration::from_secs(4);
 const QUIET: Duration = Duration::from_secs(60);
 
 /// What was written last, and when.
-#[derive(Debug, Default)]
-pub(super) struct Pace {
-    last: Option<(Value, Instant)>,
+#[derive(Debug)]
+pub(crate) struct Pace<T> {
+    last: Option<(T, Instant)>,
     wait: Duration,
 }
 
-impl Pace {
+impl<T> Default for Pace<T> {
+    fn default() -> Self {
+        Self {
+            last: None,
+            wait: Duration::ZERO,
+        }
+    }
+}
+
+impl<T: PartialEq> Pace<T> {
     /// Until when a write of this content has to wait.
-    pub(super) fn must_wait(&self, content: &Value, now: Instant) -> Option<Instant> {
+    pub(crate) fn must_wait(&self, content: &T, now: Instant) -> Option<Instant> {
         let (last, at) = self.last.as_ref()?;
         let until = *at + self.wait;
         (last == content && now < until).then_some(until)
     }
 
     /// It was written; whether this repaired what was written not long before.
-    pub(super) fn wrote(&mut self, content: Value, now: Instant) -> bool {
+    pub(crate) fn wrote(&mut self, content: T, now: Instant) -> bool {
         let repaired = self
             .last
             .as_ref()
