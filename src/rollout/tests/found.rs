@@ -154,3 +154,52 @@ fn a_release_is_not_let_go_by_what_its_rollout_was_before() {
         assert_eq!(world.on("v2").len(), 1);
     }
 }
+
+#[test]
+fn an_export_of_a_release_that_is_put_back_at_rest_asks_for_what_its_marks_say() {
+    for asked in [None, Some(2)] {
+        let mut world = World::guarded(3, asked, &steps());
+        world.set_image("v2");
+        let export = world.object().clone();
+        world.finish();
+        world.put(export);
+        assert_eq!(world.partition(), asked);
+        assert_eq!(world.oracle.asked, Some(asked));
+        world.finish();
+        world.assert_done("v2", asked);
+    }
+}
+
+#[test]
+fn a_jump_written_while_paused_outlives_a_template_that_is_changed_and_changed_back() {
+    let pause = json!({"replicas": 0, "pause": {"duration": 0}});
+    let mut world = World::guarded(2, None, &json!([pause, pause, {"replicas": 1, "pause": {}}]));
+    world.set_image("v2");
+    world.settle();
+    assert_eq!(world.at(), "Progressing 3/StepPaused");
+    world.edit_rollout(|rollout| rollout.spec.strategy.paused = true);
+    world.set_image("v1");
+    world.set_image("v2");
+    world.jump(1);
+    world.control();
+    assert_eq!(world.canary().next_step_index, 1);
+    world.edit_rollout(|rollout| rollout.spec.strategy.paused = false);
+    world.control();
+    assert!(world.oracle.breaches.is_empty(), "{:?}", world.oracle.breaches);
+    assert!(world.events.contains(&"StepJump"), "{:?}", world.events);
+    world.finish();
+    world.assert_done("v2", None);
+}
+
+/// Without the label nothing is held; the mark names the template that was stable before that, and it still is when it comes back.
+#[test]
+fn the_template_before_the_label_was_taken_away_needs_no_steps() {
+    let mut world = World::guarded(3, None, &steps());
+    world.strip(&json!({}), &json!({names::WORKLOAD_TYPE: null}));
+    world.set_image("v2");
+    world.put(manifest(3, None, "v2"));
+    world.set_image("v1");
+    assert_eq!(world.partition(), Some(names::HOLD_PARTITION));
+    world.settle();
+    world.assert_done("v1", None);
+}

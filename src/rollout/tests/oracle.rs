@@ -40,6 +40,8 @@ pub(super) struct Oracle {
     pub(super) free: bool,
     /// The template in the workload was held when it was written.
     held: bool,
+    /// That template came while the workload had no label of ours, and the mark is older.
+    unseen: bool,
     /// The operator's revision of the template that everything runs and that needs no steps.
     stable: Option<String>,
     /// The way back to the stable template needs no steps.
@@ -213,11 +215,13 @@ impl World {
                 .push("a write has loosened the hold".to_owned());
         }
         if old.template != stored.template {
+            let unseen = self.oracle.unseen || old.label != TypeLabel::Right;
             self.oracle.held = stored.hold().is_some();
+            self.oracle.unseen = !self.oracle.held && stored.label != TypeLabel::Right;
             if self.oracle.held {
                 if old.hold().is_none() {
                     // Without its label the workload may have got templates that nobody has seen since it was marked.
-                    let unseen = old.label != TypeLabel::Right && stored.stable() == Some(&stored.template);
+                    let unseen = unseen && stored.stable() == Some(&stored.template);
                     self.oracle.stable = Some(if unseen { is } else { was });
                 }
                 self.oracle.free = !self.is_wanted();
@@ -247,7 +251,8 @@ impl World {
         let hold = asked.marks.hold.as_ref();
         let echo = hold.filter(|hold| hold.is_echoed_by(asked.partition));
         let original = match echo {
-            Some(hold) if stored.marks.hold.is_some() => Some(match hold.original {
+            // A state of ours: whoever writes it, in a release or at rest, asks for what its marks say.
+            Some(hold) => Some(match hold.original {
                 Original::Absent => None,
                 Original::Partition(partition) => Some(partition),
             }),
@@ -367,8 +372,12 @@ impl World {
             .as_ref()
             .map(|canary| canary.template_id.clone())
             .unwrap_or_default();
-        self.oracle.jump = None;
+        let jump = self.oracle.jump.take().filter(|jump| self.waits(jump, status));
         self.sees_a_step(status);
+        if jump.is_some() {
+            self.oracle.told = None;
+            self.oracle.jump = jump;
+        }
         self.oracle.lost &= status.canary_status.is_none();
         let Some(_) = &self.workload else { return };
         let view = self.view();
@@ -379,6 +388,18 @@ impl World {
         self.oracle
             .reach
             .retain(|template, _| *template == told || *template == present);
+    }
+
+    /// Whether a jump is still to come after this status: it counts once the release is not paused any more.
+    fn waits(&self, (template, to): &(String, usize), status: &RolloutStatus) -> bool {
+        let paused = self.rollout.as_ref().is_some_and(|r| r.spec.strategy.paused);
+        let canary = status.canary_status.as_ref();
+        let stands = canary.is_some_and(|canary| {
+            let follows = canary.current_step_index + 1;
+            let next = canary.next_step_index;
+            canary.template_id == *template && next != follows && usize::try_from(next) == Ok(*to)
+        });
+        paused && stands
     }
 
     /// What was told may be told again from the beginning.
