@@ -221,3 +221,35 @@ fn a_template_without_the_label_that_the_controller_has_seen_is_the_stable_one()
     world.finish();
     world.assert_done("v1", None);
 }
+
+#[test]
+fn a_release_that_ended_without_pods_stays_ended_when_pods_come_before_it_is_told() {
+    let mut world = World::guarded(1, None, &steps());
+    world.set_image("v2");
+    world.settle();
+    world.scale(0);
+    world.operate();
+    world.kubelet();
+    world.control_on(&world.seen(), 1);
+    assert_eq!(world.marks(), [names::GUARDED_BY]);
+    world.scale(3);
+    world.settle();
+    assert!(!world.view().partition_is_ours);
+    world.assert_done("v2", None);
+}
+
+#[test]
+fn a_jump_outlives_a_write_that_was_refused() {
+    let mut world = World::guarded(5, None, &steps());
+    world.set_image("v2");
+    world.settle();
+    world.approve();
+    world.settle();
+    assert_eq!(world.canary().current_step_index, 2);
+    world.jump(1);
+    world.faults.push_back(Fault::Refused);
+    world.settle();
+    assert_eq!(world.canary().current_step_index, 1);
+    world.finish();
+    world.assert_done("v2", None);
+}

@@ -340,7 +340,7 @@ impl World {
             let text = format!("granted {granted} pods, allowed {limit}, at {}", self.at());
             self.oracle.breaches.push(text);
         }
-        if new.hold().is_none() && limit < old.replicas {
+        if old.hold().is_some() && new.hold().is_none() && limit < old.replicas {
             self.oracle.breaches.push(format!(
                 "released when {limit} pods were allowed, at {}",
                 self.at()
@@ -373,7 +373,7 @@ impl World {
             .as_ref()
             .map(|canary| canary.template_id.clone())
             .unwrap_or_default();
-        let jump = self.oracle.jump.take().filter(|jump| self.waits(jump, status));
+        let jump = self.oracle.jump.take().filter(|jump| Self::stands(jump, status));
         self.sees_a_step(status);
         if jump.is_some() {
             self.oracle.told = None;
@@ -391,16 +391,14 @@ impl World {
             .retain(|template, _| *template == told || *template == present);
     }
 
-    /// Whether a jump is still to come after this status: it counts once the release is not paused any more.
-    fn waits(&self, (template, to): &(String, usize), status: &RolloutStatus) -> bool {
-        let paused = self.rollout.as_ref().is_some_and(|r| r.spec.strategy.paused);
+    /// Whether a jump is still to come after this status, which has it still: the release is paused, or a write has failed.
+    fn stands((template, to): &(String, usize), status: &RolloutStatus) -> bool {
         let canary = status.canary_status.as_ref();
-        let stands = canary.is_some_and(|canary| {
+        canary.is_some_and(|canary| {
             let follows = canary.current_step_index + 1;
             let next = canary.next_step_index;
             canary.template_id == *template && next != follows && usize::try_from(next) == Ok(*to)
-        });
-        paused && stands
+        })
     }
 
     /// What was told may be told again from the beginning.
