@@ -194,12 +194,62 @@ fn a_jump_written_while_paused_outlives_a_template_that_is_changed_and_changed_b
 /// Without the label nothing is held; the mark names the template that was stable before that, and it still is when it comes back.
 #[test]
 fn the_template_before_the_label_was_taken_away_needs_no_steps() {
+    for other in ["v2", "v3"] {
+        let mut world = World::guarded(3, None, &steps());
+        world.strip(&json!({}), &json!({names::WORKLOAD_TYPE: null}));
+        world.set_image("v2");
+        world.put(manifest(3, None, other));
+        world.set_image("v1");
+        assert_eq!(world.partition(), Some(names::HOLD_PARTITION));
+        world.settle();
+        world.assert_done("v1", None);
+    }
+}
+
+#[test]
+fn a_template_without_the_label_that_the_controller_has_seen_is_the_stable_one() {
     let mut world = World::guarded(3, None, &steps());
     world.strip(&json!({}), &json!({names::WORKLOAD_TYPE: null}));
     world.set_image("v2");
-    world.put(manifest(3, None, "v2"));
-    world.set_image("v1");
-    assert_eq!(world.partition(), Some(names::HOLD_PARTITION));
     world.settle();
+    world.put(manifest(3, None, "v2"));
+    world.settle();
+    world.set_image("v1");
+    world.settle();
+    assert_eq!(world.at(), "Progressing 1/StepPaused");
+    assert_eq!(world.on("v1"), [2]);
+    world.finish();
     world.assert_done("v1", None);
+}
+
+#[test]
+fn a_release_that_ended_without_pods_stays_ended_when_pods_come_before_it_is_told() {
+    let mut world = World::guarded(1, None, &steps());
+    world.set_image("v2");
+    world.settle();
+    world.scale(0);
+    world.operate();
+    world.kubelet();
+    world.control_on(&world.seen(), 1);
+    assert_eq!(world.marks(), [names::GUARDED_BY]);
+    world.scale(3);
+    world.settle();
+    assert!(!world.view().partition_is_ours);
+    world.assert_done("v2", None);
+}
+
+#[test]
+fn a_jump_outlives_a_write_that_was_refused() {
+    let mut world = World::guarded(5, None, &steps());
+    world.set_image("v2");
+    world.settle();
+    world.approve();
+    world.settle();
+    assert_eq!(world.canary().current_step_index, 2);
+    world.jump(1);
+    world.faults.push_back(Fault::Refused);
+    world.settle();
+    assert_eq!(world.canary().current_step_index, 1);
+    world.finish();
+    world.assert_done("v2", None);
 }

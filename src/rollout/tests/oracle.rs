@@ -12,7 +12,7 @@ use crate::api::v1beta1::{CanaryStrategy, RolloutStatus, phase, step_state};
 use crate::names;
 use crate::plan::{Pause, Plan};
 use crate::rollout::{Action, Decision};
-use crate::workload::{Hold, Original, TypeLabel, View};
+use crate::workload::{Hold, Original, TemplateId, TypeLabel, View};
 
 /// How far a release may be.
 #[derive(Clone, Copy, Debug)]
@@ -40,8 +40,9 @@ pub(super) struct Oracle {
     pub(super) free: bool,
     /// The template in the workload was held when it was written.
     held: bool,
-    /// That template came while the workload had no label of ours, and the mark is older.
-    unseen: bool,
+    /// That template came while the workload had no label of ours: the revision that was stable before, and the template that the
+    /// mark named then.
+    unseen: Option<(String, TemplateId)>,
     /// The operator's revision of the template that everything runs and that needs no steps.
     stable: Option<String>,
     /// The way back to the stable template needs no steps.
@@ -199,10 +200,7 @@ impl World {
     /// Somebody has written the workload; `asked` is what a person asked for, before admission.
     pub(super) fn oracle_sees_a_write(&mut self, old: &Value, asked: Option<&Value>, stored: &Value) {
         let read = |object: &Value| adapter().view(object).unwrap();
-        let (was, is) = (
-            revision(&old["spec"]["template"]),
-            revision(&stored["spec"]["template"]),
-        );
+        let was = revision(&old["spec"]["template"]);
         let (old, stored) = (read(old), read(stored));
         if let Some(asked) = asked {
             self.sees_what_is_asked(&old, &read(asked), &stored);
@@ -215,14 +213,17 @@ impl World {
                 .push("a write has loosened the hold".to_owned());
         }
         if old.template != stored.template {
-            let unseen = self.oracle.unseen || old.label != TypeLabel::Right;
             self.oracle.held = stored.hold().is_some();
-            self.oracle.unseen = !self.oracle.held && stored.label != TypeLabel::Right;
+            let unseen = self.oracle.unseen.take();
+            if !self.oracle.held && stored.label != TypeLabel::Right {
+                let marked = || old.stable().map(|stable| (was.clone(), stable.clone()));
+                self.oracle.unseen = unseen.clone().or_else(marked);
+            }
             if self.oracle.held {
                 if old.hold().is_none() {
-                    // Without its label the workload may have got templates that nobody has seen since it was marked.
-                    let unseen = unseen && stored.stable() == Some(&stored.template);
-                    self.oracle.stable = Some(if unseen { is } else { was });
+                    // What came without the label nobody has seen, if the mark is still the one of before.
+                    let before = unseen.filter(|(_, marked)| stored.stable() == Some(marked));
+                    self.oracle.stable = Some(before.map_or(was, |(before, _)| before));
                 }
                 self.oracle.free = !self.is_wanted();
                 self.oracle.direct = old.hold().is_none() || !self.by_steps();
@@ -339,7 +340,7 @@ impl World {
             let text = format!("granted {granted} pods, allowed {limit}, at {}", self.at());
             self.oracle.breaches.push(text);
         }
-        if new.hold().is_none() && limit < old.replicas {
+        if old.hold().is_some() && new.hold().is_none() && limit < old.replicas {
             self.oracle.breaches.push(format!(
                 "released when {limit} pods were allowed, at {}",
                 self.at()
@@ -372,7 +373,7 @@ impl World {
             .as_ref()
             .map(|canary| canary.template_id.clone())
             .unwrap_or_default();
-        let jump = self.oracle.jump.take().filter(|jump| self.waits(jump, status));
+        let jump = self.oracle.jump.take().filter(|jump| Self::stands(jump, status));
         self.sees_a_step(status);
         if jump.is_some() {
             self.oracle.told = None;
@@ -390,16 +391,14 @@ impl World {
             .retain(|template, _| *template == told || *template == present);
     }
 
-    /// Whether a jump is still to come after this status: it counts once the release is not paused any more.
-    fn waits(&self, (template, to): &(String, usize), status: &RolloutStatus) -> bool {
-        let paused = self.rollout.as_ref().is_some_and(|r| r.spec.strategy.paused);
+    /// Whether a jump is still to come after this status, which has it still: the release is paused, or a write has failed.
+    fn stands((template, to): &(String, usize), status: &RolloutStatus) -> bool {
         let canary = status.canary_status.as_ref();
-        let stands = canary.is_some_and(|canary| {
+        canary.is_some_and(|canary| {
             let follows = canary.current_step_index + 1;
             let next = canary.next_step_index;
             canary.template_id == *template && next != follows && usize::try_from(next) == Ok(*to)
-        });
-        paused && stands
+        })
     }
 
     /// What was told may be told again from the beginning.
