@@ -22,16 +22,20 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
         },
         Some(rollout) => govern(observed, rollout),
     };
-    let mut actions = Vec::new();
+    let (mut edits, mut disowned) = (Vec::new(), Vec::new());
     for stray in &observed.strays {
         if let Some((kind, patch)) = free(stray.adapter, stray.view, Children::Unknown) {
-            actions.extend(edit_to_free(stray.workload, kind, patch));
+            let mut actions = edit_to_free(stray.workload, kind, patch);
+            edits.extend(actions.by_ref().take(2));
+            disowned.extend(actions);
         }
     }
-    decision.actions.splice(0..0, actions);
+    decision.actions.splice(0..0, edits);
     let told = observed.strays.iter();
     let told = told.filter_map(|stray| lets_go(observed.name, stray));
     decision.actions.extend(told);
+    // The last, since it may lose to whoever writes the workload's status, and is tried again.
+    decision.actions.extend(disowned);
     decision
 }
 

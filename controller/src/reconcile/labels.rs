@@ -27,7 +27,7 @@ pub(super) async fn write(context: &Context, key: &Key, pods: &[PodPatch]) -> Op
     let rests = |pod: &PodPatch| {
         let until = context
             .world
-            .with_pods(|pods| pods.not_labelled_before(&key.namespace, &pod.pod, now));
+            .with_pods(|pods| pods.not_labelled_before(&key.namespace, pod, now));
         until.map(|until| until.duration_since(now))
     };
     let (early, due): (Vec<_>, Vec<_>) = pods
@@ -42,17 +42,17 @@ pub(super) async fn write(context: &Context, key: &Key, pods: &[PodPatch]) -> Op
     );
     let patches = due
         .into_iter()
-        .map(|(pod, _)| patch(&api, pod))
+        .map(async |(pod, _)| (pod, patch(&api, pod).await))
         .collect::<Vec<_>>();
     let answers: Vec<_> = stream::iter(patches).buffer_unordered(AT_ONCE).collect().await;
     let mut failure = None;
-    for answer in answers {
+    for (patched, answer) in answers {
         match answer {
             Ok(pod) => {
                 context.metrics.acted("label-pod");
                 context.world.with_pods(|pods| {
                     pods.relabel(&key.namespace, &pod);
-                    pods.labelled(&key.namespace, &pod.name, now);
+                    pods.labelled(&key.namespace, patched, now);
                 });
             }
             // The pod has changed or gone: a watch says so, and it is looked at again.

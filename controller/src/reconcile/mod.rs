@@ -255,8 +255,10 @@ async fn apply(
                 events.extend(about.map(|about| Event::new(about, announcement.clone())));
             }
             Action::AnnounceOn(workload, announcement) => {
-                let about = stray_ref(context, key, snapshot, workload);
-                events.extend(about.map(|about| Event::new(about, announcement.clone())));
+                // What it tells has been done, whatever becomes of the rest; nobody would tell it later.
+                if let Some(about) = stray_ref(context, key, snapshot, workload) {
+                    tell(context, key, Event::new(about, announcement.clone()));
+                }
             }
         }
     }
@@ -264,11 +266,15 @@ async fn apply(
         status::write(context, key, rollout, status).await?;
     }
     for event in events {
-        tracing::info!(rollout = %key, reason = event.announcement.reason, "{}", event.announcement.message);
-        // A full backlog drops the event: it only tells.
-        let _ = context.events.try_send(event);
+        tell(context, key, event);
     }
     Ok(wake)
+}
+
+/// A full backlog drops the event: it only tells.
+fn tell(context: &Context, key: &Key, event: Event) {
+    tracing::info!(rollout = %key, reason = event.announcement.reason, "{}", event.announcement.message);
+    let _ = context.events.try_send(event);
 }
 
 /// Reference to a stray workload, for events.

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use json_patch::Patch;
+use kruise_rollout::rollout::PodPatch;
 use kruise_rollout::workload::PodView;
 use tokio::time::Instant;
 
@@ -22,7 +24,7 @@ struct Namespace {
     /// Pod name → owner UID.
     owners: HashMap<String, String>,
     /// Pod name → how often it may be labelled: its operator may take labels away that it does not know.
-    paces: HashMap<String, Pace<()>>,
+    paces: HashMap<String, Pace<Patch>>,
 }
 
 impl Pods {
@@ -104,16 +106,22 @@ impl Pods {
         }
     }
 
-    /// Until when a pod may not be labelled again.
-    pub(crate) fn not_labelled_before(&self, namespace: &str, pod: &str, now: Instant) -> Option<Instant> {
-        let pace = self.namespaces.get(namespace)?.paces.get(pod)?;
-        pace.must_wait(&(), now)
+    /// Until when a pod may not be given the same labels again.
+    pub(crate) fn not_labelled_before(
+        &self,
+        namespace: &str,
+        pod: &PodPatch,
+        now: Instant,
+    ) -> Option<Instant> {
+        let pace = self.namespaces.get(namespace)?.paces.get(&pod.pod)?;
+        pace.must_wait(&pod.patch, now)
     }
 
     /// A pod has been labelled.
-    pub(crate) fn labelled(&mut self, namespace: &str, pod: &str, now: Instant) {
+    pub(crate) fn labelled(&mut self, namespace: &str, pod: &PodPatch, now: Instant) {
         if let Some(store) = self.namespaces.get_mut(namespace) {
-            store.paces.entry(pod.to_owned()).or_default().wrote((), now);
+            let pace = store.paces.entry(pod.pod.clone()).or_default();
+            pace.wrote(pod.patch.clone(), now);
         }
     }
 
@@ -190,11 +198,20 @@ mod tests {
         let mut pods = Pods::default();
         pods.put("ns", pod("9", None));
         let now = Instant::now();
-        let rests = |pods: &Pods| pods.not_labelled_before("ns", "a-0", now).is_some();
-        pods.labelled("ns", "a-0", now);
+        let label = |id: &str| PodPatch {
+            pod: "a-0".to_owned(),
+            patch: serde_json::from_value(json!([{"op": "add", "path": "/metadata/labels/id", "value": id}]))
+                .unwrap(),
+        };
+        let rests = |pods: &Pods| pods.not_labelled_before("ns", &label("1"), now).is_some();
+        pods.labelled("ns", &label("1"), now);
         assert!(!rests(&pods), "taken away once");
-        pods.labelled("ns", "a-0", now);
+        pods.labelled("ns", &label("1"), now);
         assert!(rests(&pods));
+        assert!(
+            pods.not_labelled_before("ns", &label("2"), now).is_none(),
+            "another id"
+        );
         pods.remove("ns", "a-0");
         assert!(!rests(&pods), "another pod of this name");
     }

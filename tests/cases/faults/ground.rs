@@ -132,7 +132,8 @@ pub async fn over_or_approved(scene: &Scene<'_>) -> Result<(), String> {
 
 /// Approves whatever waits, until the release has ended with all pods on this version.
 pub async fn finish(scene: &Scene<'_>, version: &str) {
-    eventually(SOON, &format!("the release of {version} ends"), async || {
+    // Each of several connections may be found dead after 35 seconds.
+    eventually(SOON * 3, &format!("the release of {version} ends"), async || {
         over_or_approved(scene).await
     })
     .await;

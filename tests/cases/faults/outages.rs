@@ -62,6 +62,20 @@ async fn refused(installation: &Installation<'_>, since: support::Mark, plural: 
     .await;
 }
 
+/// The API server takes a moment to take notice of rights that have gone.
+async fn without_rights(scene: &Scene<'_>) {
+    let controller = scene.namespace.client(Identity::Controller).await.unwrap();
+    let apps = scene.apps(&controller);
+    let params = PatchParams::default().dry_run();
+    eventually(SOON, "the rights are gone", async || {
+        match apps.patch(APP, &params, &Patch::Merge(json!({}))).await {
+            Err(kube::Error::Api(status)) if status.code == 403 => Ok(()),
+            other => Err(format!("{:?}", other.map(drop))),
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn rights_that_are_withdrawn_and_given_back_in_mid_release() {
     let ground = Ground::with_controller().await;
@@ -80,6 +94,7 @@ async fn rights_that_are_withdrawn_and_given_back_in_mid_release() {
         .delete(names::CLUSTER_ROLE, &DeleteParams::default())
         .await
         .unwrap();
+    without_rights(&scene).await;
     scene.approve().await;
     refused(&ground, since, "mystatefulapps").await;
     assert_eq!(partition(&scene.app().await), 4);
@@ -102,6 +117,7 @@ async fn rights_that_are_withdrawn_and_given_back_in_mid_release() {
         )
         .await
         .unwrap();
+    without_rights(&scene).await;
     scene.approve().await;
     refused(&ground, since, "mystatefulapps").await;
     assert_eq!(partition(&scene.app().await), 2);

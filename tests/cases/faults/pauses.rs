@@ -47,13 +47,17 @@ async fn r45_pausing_stops_no_scaling() {
         .wait_app("14 pods", |app| app["status"]["readyReplicas"] == 14)
         .await;
     // What came above the partition before it could be raised is counted, not hidden.
-    let counted = scene
-        .pods()
-        .await
-        .iter()
-        .filter(|pod| pod.1 == "v2-slow-2")
-        .count();
-    assert_eq!(scene.app().await["status"]["updatedReplicas"], counted);
+    eventually(SOON, "all are counted", async || {
+        let pods = scene.pods().await;
+        let counted = pods.iter().filter(|pod| pod.1 == "v2-slow-2").count();
+        let app = scene.app().await;
+        if app["status"]["updatedReplicas"] == counted {
+            Ok(())
+        } else {
+            Err(format!("{counted} {:#}", app["status"]))
+        }
+    })
+    .await;
     scene.scale(8).await;
     scene
         .wait_app("8 pods", |app| {

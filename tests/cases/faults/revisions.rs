@@ -205,7 +205,15 @@ async fn r43_a_template_with_a_hash_label_of_its_own_goes_through_all_steps() {
     scene.set_version("v2").await;
     let paused = scene.looked_at_in(1, "r43").await;
     assert_eq!(paused["status"]["canaryStatus"]["canaryReplicas"], 1);
-    assert_eq!(scene.batches().await, ["my-app-4 r43 1"]);
+    eventually(SOON, "the pod has its batch", async || {
+        let batches = scene.batches().await;
+        if batches == ["my-app-4 r43 1"] {
+            Ok(())
+        } else {
+            Err(format!("{batches:?}"))
+        }
+    })
+    .await;
     scene.approve().await;
     scene.wait_state(2, "StepPaused").await;
     assert_eq!(scene.wait_pods("v2", 3).await.len(), 3);
