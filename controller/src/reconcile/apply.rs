@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, DynamicObject, Patch, Preconditions};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::Error;
+use super::{Error, asked};
 use crate::context::{Context, patch_params};
 use crate::triggers::put_answer;
 use crate::world::{Key, Place, Snapshot};
@@ -129,11 +129,6 @@ pub(super) async fn replace(
 
 /// Asks the API server for the Rollout, and fails unless it is the one of the snapshot.
 pub(super) async fn confirm(context: &Context, key: &Key, snapshot: &Snapshot) -> Result<(), Error> {
-    let state = |rollout: &Rollout| {
-        let metadata = &rollout.metadata;
-        let ends = metadata.deletion_timestamp.is_some();
-        (metadata.uid.clone(), metadata.generation, ends)
-    };
     let api: Api<Rollout> = Api::namespaced(context.client.clone(), &key.namespace);
     let stored = match api.get(&key.name).await {
         Ok(rollout) => Some(rollout),
@@ -141,7 +136,7 @@ pub(super) async fn confirm(context: &Context, key: &Key, snapshot: &Snapshot) -
         Err(kube::Error::Api(status)) if status.code == 404 => None,
         Err(error) => return Err(error.into()),
     };
-    if stored.as_ref().map(state) == snapshot.rollout.as_deref().map(state) {
+    if stored.as_ref().map(asked) == snapshot.rollout.as_deref().map(asked) {
         return Ok(());
     }
     if let Some(rollout) = stored {

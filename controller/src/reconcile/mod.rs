@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::rollout::{
     Action, Children, Decision, Observed, Stray, Target, Wake, Workload, decide, refused,
@@ -214,6 +215,16 @@ fn observe<'a>(context: &'a Context, key: &'a Key, snapshot: &'a Snapshot, now: 
         replace_stuck_pods: context.replace_stuck_pods,
         now,
     }
+}
+
+/// Which Rollout it is and what it asks for: two copies that differ in this lead to different decisions.
+fn asked(rollout: &Rollout) -> (Option<&str>, Option<i64>, Option<&Time>) {
+    let metadata = &rollout.metadata;
+    (
+        metadata.uid.as_deref(),
+        metadata.generation,
+        metadata.deletion_timestamp.as_ref(),
+    )
 }
 
 /// Does what was decided, in order, then remembers it; returns when to look again. Events come last, since they tell of what has

@@ -6,7 +6,7 @@ use kube::api::Patch;
 use kube::{Api, ResourceExt as _};
 use serde_json::{Map, Value, json};
 
-use super::Error;
+use super::{Error, asked};
 use crate::context::{Context, patch_params};
 use crate::world::Key;
 
@@ -55,11 +55,8 @@ pub(super) async fn write(
 
 /// Whether the Rollout is still as it was read, in all that a status is decided by.
 fn says_the_same(now: &Rollout, read: &Rollout, status: &Value) -> Result<bool, Error> {
-    let (new, old) = (&now.metadata, &read.metadata);
     let way_back = |rollout: &Rollout| rollout.annotations().get(names::ROLLBACK_IN_BATCH).cloned();
-    Ok(new.uid == old.uid
-        && new.generation == old.generation
-        && new.deletion_timestamp == old.deletion_timestamp
+    Ok(asked(now) == asked(read)
         && way_back(now) == way_back(read)
         && serde_json::to_value(&now.status)? == *status)
 }
