@@ -14,6 +14,9 @@ use crate::scene::{SOON, Scene, mark};
 /// fails.
 pub struct Ground(Option<Installation<'static>>);
 
+/// Arguments of a controller that needs no lease.
+const ALONE: [&str; 1] = ["--leader-elect=false"];
+
 static FREE: Mutex<Vec<Installation<'static>>> = Mutex::new(Vec::new());
 
 impl Ground {
@@ -41,17 +44,26 @@ impl Ground {
 
     /// The same with a controller that runs alone, through a proxy.
     pub async fn with_proxy() -> (Self, Proxy) {
+        Self::behind_proxy(&ALONE).await
+    }
+
+    /// The same with a controller that takes the lease, through a proxy.
+    pub async fn with_leader_and_proxy() -> (Self, Proxy) {
+        Self::behind_proxy(&[]).await
+    }
+
+    async fn behind_proxy(arguments: &[&str]) -> (Self, Proxy) {
         let mut ground = Self::take().await;
         let proxy = Proxy::start(ground.control_plane()).await.unwrap();
-        ground.start_alone(proxy.kubeconfig()).await;
+        let started = ground.start_controller_with(proxy.kubeconfig(), arguments).await;
+        started.unwrap();
         called(&ground).await;
         (ground, proxy)
     }
 
     /// Starts a controller that needs no lease, and so need not wait for the lease of one that was killed.
     pub async fn start_alone(&mut self, kubeconfig: &Path) {
-        let alone = ["--leader-elect=false"];
-        self.start_controller_with(kubeconfig, &alone).await.unwrap();
+        self.start_controller_with(kubeconfig, &ALONE).await.unwrap();
     }
 }
 

@@ -112,12 +112,7 @@ async fn ready(process: &Process) {
 /// A leader that is frozen between the decision and the write of the last step, and wakes up when a newer template is on its way.
 #[tokio::test]
 async fn a_leader_that_was_frozen_between_decision_and_write_changes_nothing() {
-    let mut ground = Ground::take().await;
-    let proxy = Proxy::start(ground.control_plane()).await.unwrap();
-    ground
-        .start_controller_with(proxy.kubeconfig(), &[])
-        .await
-        .unwrap();
+    let (ground, proxy) = Ground::with_leader_and_proxy().await;
     let scene = Scene::new(&ground, "frozen").await;
     scene.set(Some(0), &two_steps()).await;
     let gate = Gate::open(&scene).await;
@@ -169,12 +164,7 @@ async fn a_leader_that_was_frozen_between_decision_and_write_changes_nothing() {
 
 #[tokio::test]
 async fn a_leader_that_cannot_renew_stops_and_its_webhook_goes_on() {
-    let mut ground = Ground::take().await;
-    let proxy = Proxy::start(ground.control_plane()).await.unwrap();
-    ground
-        .start_controller_with(proxy.kubeconfig(), &[])
-        .await
-        .unwrap();
+    let (ground, proxy) = Ground::with_leader_and_proxy().await;
     let scene = Scene::new(&ground, "no-renewal").await;
     scene.set(Some(0), &two_steps()).await;
     scene.set_version("v2").await;
