@@ -11,6 +11,8 @@ pub const API_VERSION: &str = "rollouts.kruise.io/v1beta1";
 
 /// Field manager of every write that the controller makes; one half of the controller's identity in admission.
 pub const FIELD_MANAGER: &str = "kruise-rollout-controller";
+/// Field manager of the dry-runs that ask whether the policies hold without the webhook.
+pub const POLICY_PROBE: &str = "kruise-rollout-policy-probe";
 /// Field manager of every write that the plugin makes.
 pub const PLUGIN_FIELD_MANAGER: &str = "kubectl-kruise";
 /// Name of the ServiceAccount, the Deployment and the other namespaced objects of the controller.

@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::admin;
-use crate::args::{LogFormat, Run, Uninstall};
+use crate::args::{Admission, LogFormat, Run, Uninstall};
 use crate::certs::{self, Lifetimes, Served, ServedKey, Trusted};
 use crate::connect::{self, connect, introduce};
 use crate::context::Context;
@@ -20,7 +20,7 @@ use crate::gates::Gates;
 use crate::lease::{self, Leadership};
 use crate::metrics::Metrics;
 use crate::queue::Queue;
-use crate::registration::{Endpoint, Governed, Registrar};
+use crate::registration::{Endpoint, Governed, Inputs, Registrar};
 use crate::shutdown::{ENDPOINT_PAUSE, Ends as _, GRACE, Signals, Supervisor};
 use crate::telemetry::{self, chain};
 use crate::webhook::serve::{Deadlines, Transport, serve};
@@ -192,15 +192,21 @@ async fn start(args: Run) -> Result<u8, Error> {
         Some(url) => Endpoint::Url(url.base().to_owned()),
         None => Endpoint::Service(args.connect.namespace.clone()),
     };
-    let registrar = Registrar::new(
+    let inputs = Inputs {
+        kinds,
+        certificates,
+        trusted: trust,
+    };
+    let with_policies = args.hold.admission == Admission::Auto;
+    let (registrar, prover) = Registrar::new(
         context.clone(),
         endpoint,
         leadership.clone(),
-        kinds,
-        certificates,
-        trust,
+        with_policies,
+        inputs,
     );
     supervisor.spawn("registration", registrar.keep(stop.clone()));
+    supervisor.spawn("policies", prover.keep(stop.clone()));
     let known = gates.gate("rollouts");
     supervisor.spawn(
         "rollouts",

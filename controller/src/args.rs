@@ -84,6 +84,9 @@ pub(crate) struct Run {
         default_missing_value = "true"
     )]
     pub(crate) leader_elect: bool,
+    /// How the hold is kept.
+    #[command(flatten)]
+    pub(crate) hold: HoldSwitches,
     /// What may be done to pods.
     #[command(flatten)]
     pub(crate) pods: PodSwitches,
@@ -130,6 +133,29 @@ pub(crate) struct PodSwitches {
     pub(crate) replace_stuck_pods: bool,
 }
 
+/// How the hold is kept.
+#[derive(Clone, Copy, Debug, Group)]
+pub(crate) struct HoldSwitches {
+    /// Who holds: `auto`, the API server itself where it has mutating admission policies (1.36 and later), so that neither an outage
+    /// of the webhook blocks an update nor one escapes; or `webhook`, the webhook alone.
+    #[arg(
+        long,
+        env = "KRUISE_ROLLOUT_ADMISSION",
+        value_name = "MODE",
+        default_value = "auto"
+    )]
+    pub(crate) admission: Admission,
+}
+
+/// Who holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Admission {
+    /// The API server, by policies, where it can; else the webhook.
+    Auto,
+    /// The webhook alone.
+    Webhook,
+}
+
 /// Flags of `manifests`.
 #[derive(Debug, Group)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -143,6 +169,9 @@ pub(crate) struct Manifests {
     /// Image of the controller.
     #[arg(long, env = "KRUISE_ROLLOUT_IMAGE", default_value = DEFAULT_IMAGE)]
     pub(crate) image: String,
+    /// How the controller keeps the hold: the Deployment follows.
+    #[command(flatten)]
+    pub(crate) hold: HoldSwitches,
     /// What the controller may do to pods: the Deployment and the rights follow.
     #[command(flatten)]
     pub(crate) pods: PodSwitches,

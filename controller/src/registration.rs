@@ -1,52 +1,57 @@
-//! Our webhook configurations: which writes the API server sends to us.
+//! Our registrations: which writes the API server sends to us, and which it judges by itself.
 //!
-//! There is one entry for each kind that is governed, so nothing else in the cluster ever waits for us. The controller writes the
-//! configurations itself and puts them right when somebody resets them; they are owned by its ClusterRole, so that removing the
-//! RBAC removes them. They are also the memory of what is governed: a restarted controller finds marked objects by the kinds that
-//! are registered here.
+//! There is one webhook entry for each kind that is governed, so nothing else in the cluster ever waits for us. Where the server has
+//! mutating admission policies, the same hold is kept by policies ([`policies`]), in the server's own process: once they are in
+//! place and [`proof`] has shown that they hold without us, the entries of their kinds may fail, and an outage of ours neither blocks
+//! an update nor lets one escape.
 //!
-//! [`entries`] has what they say, [`crate::pace`] keeps two writers from outshouting each other. Every replica looks at the configurations,
-//! because a certificate is served only where they trust it; the leading one writes.
+//! The controller writes all of them itself and puts them right when somebody resets them; they are owned by its ClusterRole, so that
+//! removing the RBAC removes them. They are also the memory of what is governed: a restarted controller finds marked objects by the
+//! kinds that are registered here.
+//!
+//! [`entries`] has what the webhook configurations say, [`kept`] how one object is kept, [`crate::pace`] keeps two writers from
+//! outshouting each other. Every replica looks at the registrations, because a certificate is served only where they trust it; the
+//! leading one writes.
 
 mod entries;
+mod kept;
+mod policies;
+mod proof;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use k8s_openapi::ByteString;
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
-};
+use futures::stream::{BoxStream, select_all};
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kruise_rollout::names;
 use kruise_rollout::workload::GroupKind;
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PostParams};
+use kube::api::{Api, ApiResource, DynamicObject};
 use kube::discovery::ApiGroup;
 use kube::runtime::watcher;
-use kube::{Client, Resource};
+use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use self::entries::{Entries, kind_of, registered_resources, says};
+use self::entries::{Entries, dispensed, kind_of, registered_resources};
+use self::kept::{Kept, RETRY, Wanted};
+use self::policies::{InPlace, Sort, Wish, wishes};
 use crate::certs::{CertState, Trusted};
 use crate::connect::follow_objects;
-use crate::context::{Context, patch_params};
+use crate::context::Context;
 use crate::lease::Leadership;
-use crate::pace::Pace;
 use crate::telemetry::chain;
 
 pub(crate) use self::entries::{Endpoint, Governed};
+pub(crate) use self::proof::Prover;
 
-/// Pause after a failed write.
-const RETRY: Duration = Duration::from_secs(1);
-/// Annotations by which cert-manager is asked to write the `caBundle`s of a configuration; they differ in where it takes them from.
-const INJECTED: &str = "cert-manager.io/inject-";
+/// Pause after a policy that could not be written. The webhook holds meanwhile.
+const POLICIES_AGAIN: Duration = Duration::from_secs(10);
 
 /// The kinds that an earlier process registered and that the server still has.
 pub(crate) async fn registered_before(client: &Client) -> kube::Result<Vec<GroupKind>> {
@@ -82,160 +87,67 @@ pub(crate) async fn found_group(client: &Client, group: &str) -> kube::Result<Op
     }
 }
 
-/// One of the two configurations.
-struct Configuration {
-    /// As it was last seen or written: nothing before the first look, null while it is not there.
-    seen: Option<Value>,
-    pace: Pace<Value>,
-}
-
-impl Configuration {
-    fn new() -> Self {
-        Self {
-            seen: None,
-            pace: Pace::default(),
-        }
-    }
-
-    /// Takes what the watch says, unless it is older than the answer to a write of ours.
-    fn see(&mut self, new: Value) {
-        let version =
-            |of: &Value| -> Option<u64> { of["metadata"]["resourceVersion"].as_str()?.parse().ok() };
-        let older = self.seen.as_ref().is_some_and(|old| {
-            old["metadata"]["uid"] == new["metadata"]["uid"]
-                && matches!((version(&new), version(old)), (Some(new), Some(old)) if new < old)
-        });
-        if !older {
-            self.seen = Some(new);
-        }
-    }
-
-    /// Whether cert-manager writes its `caBundle`s, so that we must not.
-    fn is_injected(&self) -> bool {
-        let annotations = self
-            .seen
-            .as_ref()
-            .and_then(|seen| seen["metadata"]["annotations"].as_object());
-        annotations.is_some_and(|annotations| annotations.keys().any(|name| name.starts_with(INJECTED)))
-    }
-
-    /// The `caBundle`s of our entries in PEM.
-    fn bundles(&self) -> impl Iterator<Item = String> {
-        let entries = self.seen.iter().filter_map(|seen| seen["webhooks"].as_array());
-        entries.flatten().map(|entry| {
-            let bundle = serde_json::from_value(entry["clientConfig"]["caBundle"].clone());
-            bundle.map_or_else(
-                |_| String::new(),
-                |ByteString(pem)| String::from_utf8_lossy(&pem).into_owned(),
-            )
-        })
-    }
-
-    /// These entries with the `caBundle`s that the present ones have.
-    fn with_present_bundles(&self, mut entries: Value) -> Value {
-        let present = self.seen.as_ref().and_then(|seen| seen["webhooks"].as_array());
-        for entry in entries.as_array_mut().into_iter().flatten() {
-            let same =
-                present.and_then(|present| present.iter().find(|other| other["name"] == entry["name"]));
-            if let Some(bundle) = same.and_then(|same| same["clientConfig"].get("caBundle")) {
-                entry["clientConfig"]["caBundle"] = bundle.clone();
-            }
-        }
-        entries
-    }
-
-    /// Writes it unless it says already what it should; when to look again, if not now.
-    ///
-    /// The list of entries is written as a whole, over the very state that was seen. An apply would leave entries behind that
-    /// others have applied too, and the API server refuses what is left of them.
-    async fn ensure<K: Resource<DynamicType = ()>>(
-        &mut self,
-        client: &Client,
-        owner: &Value,
-        entries: Value,
-    ) -> kube::Result<Option<Instant>> {
-        let kind = K::kind(&());
-        let want = json!({
-            "apiVersion": K::api_version(&()), "kind": kind,
-            "metadata": {"name": names::WEBHOOK_CONFIGURATION, "ownerReferences": owner},
-            "webhooks": entries,
-        });
-        let have = self.seen.as_ref().unwrap_or(&Value::Null);
-        // An object from a list does not say of what kind it is.
-        if ["metadata", "webhooks"]
-            .iter()
-            .all(|part| says(&have[part], &want[part]))
-        {
-            return Ok(None);
-        }
-        let now = Instant::now();
-        if let Some(later) = self.pace.must_wait(&want, now) {
-            return Ok(Some(later));
-        }
-        let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<K>(&()));
-        let written = if have.is_null() {
-            let params = PostParams {
-                field_manager: Some(names::FIELD_MANAGER.to_owned()),
-                ..PostParams::default()
-            };
-            let object = serde_json::from_value(want.clone()).map_err(kube::Error::SerdeError)?;
-            api.create(&params, &object).await
-        } else {
-            let mut patch = want.clone();
-            patch["metadata"]["resourceVersion"] = have["metadata"]["resourceVersion"].clone();
-            let patch = Patch::Merge(&patch);
-            api.patch(names::WEBHOOK_CONFIGURATION, &patch_params(), &patch)
-                .await
-        };
-        match written {
-            Ok(answer) => self.seen = serde_json::to_value(answer).ok(),
-            // Somebody else was faster; the watch is about to tell what they wrote.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
-                return Ok(Some(now + RETRY));
-            }
-            Err(error) => return Err(error),
-        }
-        if self.pace.wrote(want, now) {
-            tracing::warn!(%kind, "Put the webhook configuration right again: somebody else writes it, too.");
-        } else {
-            tracing::info!(%kind, "Wrote the webhook configuration.");
-        }
-        Ok(None)
-    }
-}
-
-/// Keeps the configurations right.
+/// Keeps the registrations right.
 pub(crate) struct Registrar {
     context: Arc<Context>,
     endpoint: Endpoint,
     leadership: Leadership,
+    /// Whether policies are wanted where the server has them.
+    with_policies: bool,
     kinds: watch::Receiver<Governed>,
     certificates: watch::Receiver<Option<CertState>>,
     trusted: watch::Sender<Trusted>,
-    mutating: Configuration,
-    validating: Configuration,
+    /// Kinds whose policies are in place, but not proven.
+    to_prove: watch::Sender<Vec<GroupKind>>,
+    /// Kinds whose policies have been proven.
+    proofs: mpsc::Receiver<GroupKind>,
+    proven: BTreeSet<GroupKind>,
+    in_place: InPlace,
+    objects: BTreeMap<(Sort, String), Kept>,
+    /// The sorts that have been listed; the server may not have all.
+    listed: BTreeSet<Sort>,
+    owner: Option<Value>,
+}
+
+/// What the registrar needs from others, and tells them.
+pub(crate) struct Inputs {
+    /// The kinds to register.
+    pub(crate) kinds: watch::Receiver<Governed>,
+    /// What has to be trusted.
+    pub(crate) certificates: watch::Receiver<Option<CertState>>,
+    /// Told: what is trusted.
+    pub(crate) trusted: watch::Sender<Trusted>,
 }
 
 impl Registrar {
-    /// Registers `kinds` with what `certificates` has to be trusted, and tells what is by `trusted`.
+    /// A registrar, and the prover of what it registers.
     pub(crate) fn new(
         context: Arc<Context>,
         endpoint: Endpoint,
         leadership: Leadership,
-        kinds: watch::Receiver<Governed>,
-        certificates: watch::Receiver<Option<CertState>>,
-        trusted: watch::Sender<Trusted>,
-    ) -> Self {
-        Self {
+        with_policies: bool,
+        inputs: Inputs,
+    ) -> (Self, Prover) {
+        let (to_prove, unproven) = watch::channel(Vec::new());
+        let (proofs, proven) = mpsc::channel(1);
+        let prover = Prover::new(context.clone(), unproven, proofs);
+        let registrar = Self {
             context,
             endpoint,
             leadership,
-            kinds,
-            certificates,
-            trusted,
-            mutating: Configuration::new(),
-            validating: Configuration::new(),
-        }
+            with_policies,
+            kinds: inputs.kinds,
+            certificates: inputs.certificates,
+            trusted: inputs.trusted,
+            to_prove,
+            proofs: proven,
+            proven: BTreeSet::new(),
+            in_place: InPlace::default(),
+            objects: BTreeMap::new(),
+            listed: BTreeSet::new(),
+            owner: None,
+        };
+        (registrar, prover)
     }
 
     /// Runs until `stop`.
@@ -245,25 +157,30 @@ impl Registrar {
     }
 
     async fn turn(&mut self) -> Infallible {
-        let mut mutating = pin!(changes::<MutatingWebhookConfiguration>(&self.context.client));
-        let mut validating = pin!(changes::<ValidatingWebhookConfiguration>(&self.context.client));
+        let client = self.context.client.clone();
+        let mut seen = select_all(Sort::ALL.map(|sort| changes(&client, sort)));
         let mut again: Option<Instant> = None;
         loop {
             tokio::select! {
-                Some(seen) = mutating.next() => self.mutating.see(seen),
-                Some(seen) = validating.next() => self.validating.see(seen),
+                Some((sort, seen)) = seen.next() => self.see(sort, seen),
                 Ok(()) = self.kinds.changed() => {}
                 Ok(()) = self.certificates.changed() => {}
+                Some(kind) = self.proofs.recv() => drop(self.proven.insert(kind)),
                 () = self.leadership.changed() => {}
                 () = sleep_until(again.unwrap_or_else(Instant::now)), if again.is_some() => {}
             }
             again = None;
-            if self.mutating.seen.is_none() || self.validating.seen.is_none() {
+            if ![Sort::MutatingWebhook, Sort::ValidatingWebhook]
+                .iter()
+                .all(|sort| self.listed.contains(sort))
+            {
                 continue;
             }
             self.tell_trusted();
             // Of several replicas the one that leads writes.
             if !self.leadership.holds() {
+                self.to_prove
+                    .send_if_modified(|kinds| !std::mem::take(kinds).is_empty());
                 continue;
             }
             again = match self.write().await {
@@ -277,8 +194,50 @@ impl Registrar {
         }
     }
 
+    /// Takes what the watch of a sort says.
+    fn see(&mut self, sort: Sort, seen: Seen) {
+        match seen {
+            Seen::All(mut objects) => {
+                self.listed.insert(sort);
+                for ((_, name), kept) in self
+                    .objects
+                    .range_mut((sort, String::new())..)
+                    .take_while(|((of, _), _)| *of == sort)
+                {
+                    kept.see(objects.remove(name).unwrap_or_default());
+                }
+                for (name, object) in objects {
+                    self.kept(sort, &name).see(object);
+                }
+            }
+            Seen::NotServed => {
+                if self.listed.remove(&sort) {
+                    tracing::warn!(
+                        kind = sort.resource().kind,
+                        "The API server has no such kind any more."
+                    );
+                }
+                self.objects.retain(|(of, _), _| *of != sort);
+            }
+        }
+    }
+
+    fn kept(&mut self, sort: Sort, name: &str) -> &mut Kept {
+        self.objects.entry((sort, name.to_owned())).or_default()
+    }
+
+    fn seen(&self, sort: Sort, name: &str) -> &Value {
+        self.objects
+            .get(&(sort, name.to_owned()))
+            .map_or(&Value::Null, Kept::seen)
+    }
+
     fn tell_trusted(&self) {
-        let bundles: BTreeSet<_> = self.mutating.bundles().chain(self.validating.bundles()).collect();
+        let configurations = self
+            .objects
+            .iter()
+            .filter(|((sort, _), _)| *sort <= Sort::ValidatingWebhook);
+        let bundles: BTreeSet<_> = configurations.flat_map(|(_, kept)| kept.bundles()).collect();
         self.trusted.send_if_modified(|trusted| {
             let new = trusted.0 != bundles;
             trusted.0 = bundles;
@@ -292,35 +251,151 @@ impl Registrar {
             return Ok(None);
         };
         let governed = self.kinds.borrow_and_update().clone();
-        let client = &self.context.client;
-        let owner = owner(client).await?;
-        let entries = |of: &Configuration| Entries {
-            endpoint: &self.endpoint,
-            ca_bundle_pem: ca_bundle_pem.as_deref().filter(|_| !of.is_injected()),
-            namespace: &self.context.namespace,
-            username: &self.context.username,
-        };
-        let present = self.mutating.seen.as_ref().unwrap_or(&Value::Null);
-        let mut holds = entries(&self.mutating).holds(&governed, present);
-        let present = self.validating.seen.as_ref().unwrap_or(&Value::Null);
-        let mut reviews = entries(&self.validating).reviews(&governed, present);
-        for (of, entries) in [(&self.mutating, &mut holds), (&self.validating, &mut reviews)] {
-            if of.is_injected() {
-                *entries = of.with_present_bundles(entries.take());
+        let wishes = self.policies(&governed);
+        let now = Instant::now();
+        let dispensed = self.dispensed(&governed, &wishes, now);
+        let mut later: Vec<_> = self.in_place.next(now).into_iter().collect();
+        // An entry that may fail is only written once the policies are there; one that may not, before they go.
+        later.extend(
+            self.write_webhooks(&governed, ca_bundle_pem.as_deref(), &dispensed)
+                .await?,
+        );
+        match self.write_policies(&governed, wishes).await {
+            Ok(waits) => later.extend(waits),
+            Err(error) => {
+                tracing::warn!(error = %chain(&error), "The admission policies cannot be written; the webhook goes on holding.");
+                later.push(now + POLICIES_AGAIN);
             }
         }
-        let mutating = &mut self.mutating;
-        let held = mutating
-            .ensure::<MutatingWebhookConfiguration>(client, &owner, holds)
-            .await?;
-        if held.is_none() {
-            self.publish(&governed.resources);
+        Ok(later.into_iter().min())
+    }
+
+    /// The policies that there should be, where the server has such.
+    fn policies(&self, governed: &Governed) -> Vec<Wish> {
+        let served = Sort::ALL.iter().all(|sort| self.listed.contains(sort));
+        if !served || !self.with_policies {
+            return Vec::new();
         }
-        let validating = &mut self.validating;
-        let reviewed = validating
-            .ensure::<ValidatingWebhookConfiguration>(client, &owner, reviews)
-            .await?;
-        Ok(held.into_iter().chain(reviewed).min())
+        let (username, namespace) = (&self.context.username, &self.context.namespace);
+        wishes(username, namespace, governed, |name| {
+            self.seen(Sort::MutatingPolicy, name).clone()
+        })
+    }
+
+    /// The kinds that the API server holds by itself. The others whose policies are in place are to be proven.
+    fn dispensed(&mut self, governed: &Governed, wishes: &[Wish], now: Instant) -> Vec<GroupKind> {
+        let entries = dispensed(self.seen(Sort::MutatingWebhook, names::WEBHOOK_CONFIGURATION));
+        let in_place = |resource: &&ApiResource| {
+            let of_kind: Vec<_> = wishes.iter().filter(|wish| wish.concerns(resource)).collect();
+            let says = |wish: &&Wish| {
+                let kept = self.objects.get(&(wish.sort, wish.name.clone()));
+                kept.is_some_and(|kept| kept.says(&wish.wanted))
+            };
+            !of_kind.is_empty() && of_kind.iter().all(says)
+        };
+        let in_place: Vec<_> = governed.resources.iter().filter(in_place).cloned().collect();
+        let is_dispensed =
+            |resource: &&ApiResource| entries.contains(&(resource.group.clone(), resource.plural.clone()));
+        let kinds: Vec<_> = in_place.iter().map(kind_of).collect();
+        // An entry that may fail is evidence that a process before this one has proven it.
+        let before: Vec<_> = in_place.iter().filter(is_dispensed).map(kind_of).collect();
+        self.in_place.see(&kinds, &before, now);
+        self.proven.retain(|kind| kinds.contains(kind));
+        self.proven.extend(before);
+        let unproven: Vec<_> = kinds
+            .iter()
+            .filter(|kind| !self.proven.contains(kind))
+            .cloned()
+            .collect();
+        self.to_prove.send_if_modified(|present| {
+            let new = *present != unproven;
+            *present = unproven;
+            new
+        });
+        let dispensed = kinds.into_iter();
+        dispensed
+            .filter(|kind| self.proven.contains(kind) && self.in_place.has_settled(kind, now))
+            .collect()
+    }
+
+    async fn write_webhooks(
+        &mut self,
+        governed: &Governed,
+        ca_bundle_pem: Option<&str>,
+        dispensed: &[GroupKind],
+    ) -> kube::Result<Vec<Instant>> {
+        let mut later = Vec::new();
+        for sort in [Sort::MutatingWebhook, Sort::ValidatingWebhook] {
+            let kept = self
+                .objects
+                .entry((sort, names::WEBHOOK_CONFIGURATION.to_owned()))
+                .or_default();
+            let entries = Entries {
+                endpoint: &self.endpoint,
+                ca_bundle_pem: ca_bundle_pem.filter(|_| !kept.is_injected()),
+                namespace: &self.context.namespace,
+                username: &self.context.username,
+                dispensed,
+            };
+            let mut content = match sort {
+                Sort::MutatingWebhook => entries.holds(governed, kept.seen()),
+                _ => entries.reviews(governed, kept.seen()),
+            };
+            if kept.is_injected() {
+                content = kept.with_present_bundles(content);
+            }
+            let wanted = Wanted {
+                member: "webhooks",
+                content,
+            };
+            let waits = self.ensure(sort, names::WEBHOOK_CONFIGURATION, wanted).await?;
+            if sort == Sort::MutatingWebhook && waits.is_none() {
+                self.publish(&governed.resources);
+            }
+            later.extend(waits);
+        }
+        Ok(later)
+    }
+
+    async fn write_policies(&mut self, governed: &Governed, wishes: Vec<Wish>) -> kube::Result<Vec<Instant>> {
+        let named: Vec<_> = wishes.iter().map(|wish| (wish.sort, wish.name.clone())).collect();
+        let mut later = Vec::new();
+        for Wish { sort, name, wanted } in wishes {
+            later.extend(self.ensure(sort, &name, wanted).await?);
+        }
+        // As long as not all kinds are known, none is given up.
+        if governed.complete || !self.with_policies {
+            let needless = |(of, kept): &(&(Sort, String), &Kept)| {
+                of.0 > Sort::ValidatingWebhook && !named.contains(of) && !kept.seen().is_null()
+            };
+            let needless: Vec<_> = self
+                .objects
+                .iter()
+                .filter(needless)
+                .map(|(of, _)| of.clone())
+                .collect();
+            // A binding goes before its policy.
+            for (sort, name) in needless.into_iter().rev() {
+                let client = self.context.client.clone();
+                self.kept(sort, &name)
+                    .delete(&client, &sort.resource(), &name)
+                    .await?;
+            }
+        }
+        Ok(later)
+    }
+
+    async fn ensure(&mut self, sort: Sort, name: &str, wanted: Wanted) -> kube::Result<Option<Instant>> {
+        let client = self.context.client.clone();
+        // Where something of ours is missing, it may have gone with its owner.
+        let missing = self.seen(sort, name).is_null();
+        let owner = match self.owner.take().filter(|_| !missing) {
+            Some(owner) => owner,
+            None => owner(&client).await?,
+        };
+        self.owner = Some(owner.clone()).filter(|owner| owner.as_array().is_some_and(|of| !of.is_empty()));
+        let kept = self.kept(sort, name);
+        kept.ensure(&client, &sort.resource(), name, &owner, wanted).await
     }
 
     /// Says which kinds are registered, and looks again at the Rollouts of new ones.
@@ -348,33 +423,47 @@ async fn owner(client: &Client) -> kube::Result<Value> {
     })
 }
 
-/// The states of our configuration of one kind; null while it is not there.
-fn changes<K: Resource<DynamicType = ()>>(client: &Client) -> impl futures::Stream<Item = Value> + use<K> {
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<K>(&()));
-    let field = format!("metadata.name={}", names::WEBHOOK_CONFIGURATION);
-    let config = watcher::Config::default().fields(&field);
-    let mut found = Value::Null;
-    follow_objects(api, config).filter_map(move |event| {
-        let state = match event {
+/// What a watch says of one sort.
+enum Seen {
+    /// All objects of ours that there are, by name.
+    All(BTreeMap<String, Value>),
+    /// The server has no such sort.
+    NotServed,
+}
+
+/// The states of our objects of one sort.
+fn changes(client: &Client, sort: Sort) -> BoxStream<'static, (Sort, Seen)> {
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &sort.resource());
+    let mut config = watcher::Config::default();
+    if sort <= Sort::ValidatingWebhook {
+        config = config.fields(&format!("metadata.name={}", names::WEBHOOK_CONFIGURATION));
+    }
+    let mut found = BTreeMap::new();
+    let mut listing = false;
+    let states = follow_objects(api, config).filter_map(move |event| {
+        match event {
             Ok(watcher::Event::Init) => {
-                found = Value::Null;
-                None
+                listing = true;
+                found.clear();
             }
-            Ok(watcher::Event::InitApply(object)) => {
-                found = serde_json::to_value(object).unwrap_or_default();
-                None
+            Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object)) => {
+                if !sort.is_ours(&object.name_any()) {
+                    return futures::future::ready(None);
+                }
+                found.insert(object.name_any(), serde_json::to_value(object).unwrap_or_default());
             }
-            Ok(watcher::Event::InitDone) => Some(std::mem::take(&mut found)),
-            Ok(watcher::Event::Apply(object)) => Some(serde_json::to_value(object).unwrap_or_default()),
-            Ok(watcher::Event::Delete(_)) => Some(Value::Null),
+            Ok(watcher::Event::InitDone) => listing = false,
+            Ok(watcher::Event::Delete(object)) => drop(found.remove(&object.name_any())),
+            Err(watcher::Error::InitialListFailed(kube::Error::Api(status))) if status.code == 404 => {
+                return futures::future::ready(Some((sort, Seen::NotServed)));
+            }
             Err(error) => {
-                tracing::warn!(
-                    error = %chain(&error),
-                    "A webhook configuration cannot be watched."
-                );
-                None
+                tracing::warn!(error = %chain(&error), kind = sort.resource().kind, "The registrations cannot be watched.");
+                return futures::future::ready(None);
             }
-        };
+        }
+        let state = (!listing).then(|| (sort, Seen::All(found.clone())));
         futures::future::ready(state)
-    })
+    });
+    states.boxed()
 }

@@ -56,6 +56,9 @@ pub trait Adapter: std::fmt::Debug + Send + Sync {
     fn strategy_type_path(&self) -> &'static [&'static str];
 }
 
+/// All adapters.
+pub static ADAPTERS: [&dyn Adapter; 1] = [&STATEFULSET_LIKE];
+
 /// The adapter of a kind. `None` for built-in kinds that are not supported.
 ///
 /// Kinds of other groups are custom workloads; whether one of them follows the StatefulSet's way of updating is proven on the

@@ -14,7 +14,7 @@ pub mod trouble;
 
 use serde_json::Value;
 
-pub use adapter::{Adapter, Freedom, UpdateOrder, adapter_for};
+pub use adapter::{ADAPTERS, Adapter, Freedom, UpdateOrder, adapter_for};
 pub use marks::{Guard, Hold, Marks, Original};
 pub use ordinals::Ordinals;
 pub use pod::PodView;

@@ -1,7 +1,8 @@
-//! The table of the hold: what becomes of a write to a workload. One table binds the pure function and the API server with the
-//! webhook in front of it.
+//! The table of the hold: what becomes of a write to a workload. One table binds the pure function, the API server with the webhook
+//! in front of it, and the API server with the policies alone.
 
 mod mid_release;
+mod policies;
 mod state;
 mod table;
 
@@ -97,15 +98,27 @@ fn a_workload_that_a_rollout_names_is_held_before_it_is_marked() {
 ///
 /// The controller itself may only read the kind, or it would put right what the rows put there. Who writes in its name here is
 /// authorised by a group.
-struct Stage {
-    namespace: TestNamespace<'static>,
+struct Stage<'a> {
+    namespace: TestNamespace<'a>,
     developer: Client,
     controller: Client,
     resource: ApiResource,
 }
 
-impl Stage {
-    async fn new(installation: &Installation<'static>) -> Self {
+impl<'a> Stage<'a> {
+    async fn new(installation: &Installation<'a>) -> Self {
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": format!("read-{PLURAL}"), "labels": {names::AGGREGATE_TO_CONTROLLER: "true"}},
+            "rules": [{"apiGroups": ["example.io"], "resources": [PLURAL], "verbs": ["get", "list", "watch"]}],
+        });
+        installation.kubectl_apply(&role.to_string()).await.unwrap();
+        let stage = Self::on(installation).await;
+        stage.register().await;
+        stage
+    }
+
+    async fn on(installation: &Installation<'a>) -> Self {
         let definition = json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": format!("{PLURAL}.example.io")},
@@ -117,19 +130,13 @@ impl Stage {
                     "type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
             },
         });
-        let role = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-            "metadata": {"name": format!("read-{PLURAL}"), "labels": {names::AGGREGATE_TO_CONTROLLER: "true"}},
-            "rules": [{"apiGroups": ["example.io"], "resources": [PLURAL], "verbs": ["get", "list", "watch"]}],
-        });
-        installation.kubectl_apply(&role.to_string()).await.unwrap();
         installation.kubectl_apply(&definition.to_string()).await.unwrap();
         let control_plane = installation.control_plane();
         let mut config = control_plane.config(Identity::Admin).await.unwrap();
         config.auth_info.impersonate = Some(Identity::Controller.user().to_owned());
         config.auth_info.impersonate_groups = Some(vec!["system:masters".to_owned()]);
         let namespace = TestNamespace::create(control_plane, "hold").await.unwrap();
-        let stage = Self {
+        Self {
             developer: namespace.client(Identity::Developer).await.unwrap(),
             controller: Client::try_from(config).unwrap(),
             namespace,
@@ -137,9 +144,7 @@ impl Stage {
                 &GroupVersionKind::gvk("example.io", "v1", KIND),
                 PLURAL,
             ),
-        };
-        stage.register().await;
-        stage
+        }
     }
 
     fn api(&self, client: &Client) -> Api<DynamicObject> {
@@ -161,6 +166,11 @@ impl Stage {
         );
         let rollout = serde_json::from_value(rollout).unwrap();
         rollouts.create(&PostParams::default(), &rollout).await.unwrap();
+        self.until_held().await;
+    }
+
+    /// Waits until a new template is held.
+    async fn until_held(&self) {
         let probe = rows().into_iter().find(|row| row.told == Told::Held).unwrap();
         eventually(SOON, "the kind is served", async || {
             self.api(&self.controller)
@@ -170,7 +180,7 @@ impl Stage {
         })
         .await;
         let uid = self.create("probe", &probe.old).await;
-        eventually(SOON, "the kind's updates are reviewed", async || {
+        eventually(SOON, "a new template is held", async || {
             let answer = self
                 .write("probe", &probe.new.object(&uid), probe.writer, true)
                 .await;
@@ -223,9 +233,8 @@ impl Stage {
     }
 }
 
-#[tokio::test]
-async fn the_api_server_keeps_the_table() {
-    let stage = Stage::new(installed().await).await;
+/// Writes each row, and compares what is stored; what is told is the caller's to judge.
+async fn keeps_the_table(stage: &Stage<'_>, told: impl Fn(&Row, &[String])) {
     for (number, row) in rows().into_iter().enumerate() {
         let object = format!("row-{number}");
         let uid = stage.create(&object, &row.old).await;
@@ -233,7 +242,7 @@ async fn the_api_server_keeps_the_table() {
             .write(&object, &row.new.object(&uid), row.writer, false)
             .await;
         let name = row.name;
-        assert_eq!(told(&answer.warnings), row.told, "{name}");
+        told(&row, &answer.warnings);
         let result = answer.object();
         let expected = row.expected.object(&uid);
         assert_eq!(result["spec"], expected["spec"], "{name}");
@@ -243,4 +252,13 @@ async fn the_api_server_keeps_the_table() {
             assert_eq!(members(&result, field), members(&expected, field), "{name}");
         }
     }
+}
+
+#[tokio::test]
+async fn the_api_server_keeps_the_table() {
+    let stage = Stage::new(installed().await).await;
+    keeps_the_table(&stage, |row, warnings| {
+        assert_eq!(told(warnings), row.told, "{}", row.name);
+    })
+    .await;
 }

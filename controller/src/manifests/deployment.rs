@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::APP;
 use crate::admin::{HEALTHZ, METRICS, READYZ};
-use crate::args::Manifests;
+use crate::args::{Admission, Manifests};
 use crate::shutdown::{ENDPOINT_PAUSE, GRACE};
 
 /// Port of the webhook in the pod, as `--webhook-bind` has it by default.
@@ -114,6 +114,9 @@ fn pod(args: &Manifests) -> Value {
 
 fn container(args: &Manifests) -> Value {
     let mut flags = vec!["run".to_owned(), format!("--namespace={}", args.namespace)];
+    if args.hold.admission == Admission::Webhook {
+        flags.push("--admission=webhook".to_owned());
+    }
     if !args.pods.replace_stuck_pods {
         flags.push("--replace-stuck-pods=false".to_owned());
     }

@@ -4,6 +4,7 @@
 //! custom kind is enabled by applying one more labelled ClusterRole, which needs no change of ours and goes with the operator
 //! that brings the kind. Rights in the controller's namespace are a Role, so that it reads no other Secret of the cluster.
 
+use kruise_rollout::admission::policy;
 use kruise_rollout::names;
 use serde_json::{Value, json};
 
@@ -65,6 +66,12 @@ fn base_role(replace_stuck_pods: bool) -> Value {
         pods.push("delete");
     }
     let webhooks = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
+    let policies = [
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+    ];
     let rules = json!([
         { "apiGroups": [names::GROUP], "resources": ["rollouts"], "verbs": ["get", "list", "watch", "patch"] },
         { "apiGroups": [names::GROUP], "resources": ["rollouts/status"], "verbs": ["get", "patch", "update"] },
@@ -82,6 +89,13 @@ fn base_role(replace_stuck_pods: bool) -> Value {
             "apiGroups": ["admissionregistration.k8s.io"],
             "resources": webhooks,
             "resourceNames": [names::WEBHOOK_CONFIGURATION],
+            "verbs": ["patch", "delete"],
+        },
+        { "apiGroups": ["admissionregistration.k8s.io"], "resources": policies, "verbs": ["get", "list", "watch", "create"] },
+        {
+            "apiGroups": ["admissionregistration.k8s.io"],
+            "resources": policies,
+            "resourceNames": policy::all_names(),
             "verbs": ["patch", "delete"],
         },
         {

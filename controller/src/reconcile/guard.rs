@@ -290,6 +290,28 @@ async fn is_held(api: &Api<DynamicObject>, subject: &Subject, workload: &Workloa
     }
 }
 
+/// Whether a template change that the webhook is not asked about comes back held from a dry-run.
+pub(crate) async fn is_held_by_policies(context: &Context, place: &Place) -> Result<bool, Error> {
+    let api = context.api(place).ok_or(Error::NoKind)?;
+    let adapter = adapter_for(&place.workload.kind).ok_or(Error::NoKind)?;
+    let subject = Subject::read(adapter, &api.get(&place.workload.name).await?)?;
+    let params = PatchParams {
+        field_manager: Some(names::POLICY_PROBE.to_owned()),
+        ..dry_run_params()
+    };
+    for probe in [Some(probe_annotation(&subject)), probe_image(&subject)] {
+        let Some(probe) = probe else { break };
+        match send(&api, &place.workload, &params, probe).await {
+            // The schema drops annotations of the template; an image it must have.
+            Ok(answer) if answer["spec"]["template"] == subject.template => {}
+            Ok(answer) => return Ok(held(&subject, &answer)),
+            Err(kube::Error::Api(status)) if status.code == 500 || is_verdict(&status) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(false)
+}
+
 fn held(subject: &Subject, answer: &Value) -> bool {
     let partition = subject
         .adapter

@@ -9,6 +9,8 @@ mod labels;
 mod record;
 mod status;
 
+pub(crate) use self::guard::is_held_by_policies;
+
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

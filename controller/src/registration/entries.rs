@@ -1,6 +1,10 @@
 //! What the configurations say: one entry for each governed kind, and one for Rollouts.
 
 use k8s_openapi::ByteString;
+use kruise_rollout::admission::policy::{
+    Governed as Rule, may_be_loosened, may_touch_the_hold, namespaces_except, no_probe_of_the_policies,
+    not_our_own_step,
+};
 use kruise_rollout::names;
 use kruise_rollout::workload::{Adapter, GroupKind, adapter_for};
 use kube::api::ApiResource;
@@ -8,8 +12,10 @@ use serde_json::{Value, json};
 
 use crate::webhook::{CONFIRM, MUTATE, VALIDATE};
 
-/// How long the API server waits for a verdict, in seconds.
+/// How long the API server waits for a verdict that it needs, in seconds.
 const TIMEOUT_SECONDS: u32 = 5;
+/// How long it waits for one that it can do without.
+const DISPENSABLE_SECONDS: u32 = 1;
 
 /// Where the API server reaches the webhook.
 #[derive(Clone, Debug)]
@@ -54,6 +60,8 @@ pub(super) struct Entries<'a> {
     pub(super) namespace: &'a str,
     /// User name of the controller.
     pub(super) username: &'a str,
+    /// The kinds that the API server holds by itself, so that their entries may fail.
+    pub(super) dispensed: &'a [GroupKind],
 }
 
 impl Entries<'_> {
@@ -126,7 +134,11 @@ impl Entries<'_> {
         let adapter = adapter_for(&kind_of(resource))?;
         let mut entry = self.workload(resource, adapter, names::HOLD_WEBHOOK, MUTATE);
         entry["reinvocationPolicy"] = json!("IfNeeded");
-        entry["matchConditions"] = hold_conditions(self.username);
+        entry["matchConditions"] = json!([
+            may_touch_the_hold(),
+            not_our_own_step(self.username),
+            no_probe_of_the_policies(self.username),
+        ]);
         Some(entry)
     }
 
@@ -135,32 +147,33 @@ impl Entries<'_> {
     fn check(&self, resource: &ApiResource) -> Option<Value> {
         let adapter = adapter_for(&kind_of(resource))?;
         let mut entry = self.workload(resource, adapter, names::CONFIRM_WEBHOOK, CONFIRM);
-        entry["matchConditions"] = check_conditions(adapter, self.username);
+        let guarded = json!({
+            "name": "guarded",
+            "expression": format!("oldObject.metadata.?annotations[?'{}'].hasValue()", names::GUARDED_BY),
+        });
+        let [not_held, loosened] = may_be_loosened(adapter);
+        entry["matchConditions"] = json!([guarded, not_held, loosened, not_our_own_step(self.username)]);
         Some(entry)
     }
 
     fn workload(&self, resource: &ApiResource, adapter: &dyn Adapter, name: &str, path: &str) -> Value {
-        let excluded: Vec<_> = names::EXCLUDED_NAMESPACES
-            .into_iter()
-            .chain([self.namespace])
-            .collect();
-        let mut resources = vec![resource.plural.clone()];
-        if resource.group == "apps" {
-            // Status writes of built-in kinds may change metadata too, and so the marks.
-            resources.push(format!("{}/status", resource.plural));
-        }
+        let (policy, timeout) = if self.dispensed.contains(&kind_of(resource)) {
+            ("Ignore", DISPENSABLE_SECONDS)
+        } else {
+            ("Fail", TIMEOUT_SECONDS)
+        };
+        let rule = rule_of(resource);
         json!({
             "name": format!("{}.{}.{name}", resource.plural, resource.group),
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
-            "failurePolicy": "Fail",
-            "timeoutSeconds": TIMEOUT_SECONDS,
+            "failurePolicy": policy,
+            "timeoutSeconds": timeout,
             "matchPolicy": "Equivalent",
-            "namespaceSelector": {"matchExpressions": [
-                {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": excluded}]},
+            "namespaceSelector": namespaces_except(self.namespace),
             "objectSelector": {"matchLabels": {names::WORKLOAD_TYPE: adapter.type_label()}},
-            "rules": [{"apiGroups": [resource.group], "apiVersions": [resource.version], "operations": ["UPDATE"],
-                "resources": resources, "scope": "Namespaced"}],
+            "rules": [{"apiGroups": [rule.group], "apiVersions": [rule.version], "operations": ["UPDATE"],
+                "resources": rule.resources(), "scope": "Namespaced"}],
             "clientConfig": self.endpoint.client_config(path, self.ca_bundle_pem),
         })
     }
@@ -174,71 +187,13 @@ pub(super) fn kind_of(resource: &ApiResource) -> GroupKind {
     }
 }
 
-/// Which updates reach the webhook: those that could touch the hold, unless they are the controller's own steps. So a webhook that
-/// is down cannot stop a release, and status writes, scaling by `/scale` and metadata of others never wait for it. Outside a
-/// release only template and marks matter.
-fn hold_conditions(username: &str) -> Value {
-    let marks = [&[names::GUARDED_BY], names::RELEASE_MARKS.as_slice()].concat();
-    let list = marks
-        .iter()
-        .map(|mark| format!("'{mark}'"))
-        .collect::<Vec<_>>()
-        .join(", ");
-    let (held, label) = (names::IN_PROGRESSING, names::WORKLOAD_TYPE);
-    json!([
-        {
-            "name": "the-hold-may-be-touched",
-            "expression": format!(
-                "object.?spec.?template != oldObject.?spec.?template || \
-                 [{list}].exists(k, object.metadata.?annotations[?k] != oldObject.metadata.?annotations[?k]) || \
-                 oldObject.metadata.?annotations[?'{held}'].hasValue() && (\
-                 ['updateStrategy', 'replicas'].exists(f, object.?spec[?f] != oldObject.?spec[?f]) || \
-                 object.metadata.?labels[?'{label}'] != oldObject.metadata.?labels[?'{label}'])"
-            ),
-        },
-        not_our_own_step(username),
-    ])
-}
-
-/// Which updates are looked at once more: those of a guarded workload that are not held although the template changes, or whose
-/// strategy changes in mid-release. Where no other webhook undoes what ours has made of them, there are none.
-fn check_conditions(adapter: &dyn Adapter, username: &str) -> Value {
-    let partition = adapter.partition_path().join(".?");
-    json!([
-        {
-            "name": "guarded",
-            "expression": format!("oldObject.metadata.?annotations[?'{}'].hasValue()", names::GUARDED_BY),
-        },
-        {
-            "name": "not-held",
-            "expression": format!(
-                "!object.?{partition}.optMap(p, type(p) == int && p >= {}).orValue(false)",
-                names::HOLD_PARTITION
-            ),
-        },
-        {
-            "name": "the-hold-may-be-loosened",
-            "expression": format!(
-                "object.?spec.?template != oldObject.?spec.?template || \
-                 (oldObject.metadata.?annotations[?'{}'].hasValue() && \
-                 object.?spec.?updateStrategy != oldObject.?spec.?updateStrategy)",
-                names::IN_PROGRESSING
-            ),
-        },
-        not_our_own_step(username),
-    ])
-}
-
-fn not_our_own_step(username: &str) -> Value {
-    json!({
-        "name": "not-the-controllers-own-step",
-        "expression": format!(
-            "!(request.userInfo.username == '{username}' && \
-             request.?options.?fieldManager.orValue('') == '{}' && \
-             object.?spec.?template == oldObject.?spec.?template)",
-            names::FIELD_MANAGER
-        ),
-    })
+/// A kind as the rules of policies name it.
+pub(super) fn rule_of(resource: &ApiResource) -> Rule {
+    Rule {
+        group: resource.group.clone(),
+        plural: resource.plural.clone(),
+        version: resource.version.clone(),
+    }
 }
 
 /// The entries for workloads of a configuration: those whose names end so.
@@ -258,64 +213,19 @@ pub(super) fn registered_resources(configuration: &Value) -> Vec<(String, String
         .collect()
 }
 
-/// Whether `have` has every member of `want` with the same value; lists must have the same length, and the webhooks the same names,
-/// in whatever order.
-pub(super) fn says(have: &Value, want: &Value) -> bool {
-    match (have, want) {
-        (Value::Object(have), Value::Object(want)) => want.iter().all(|(name, want)| {
-            let have = have.get(name).unwrap_or(&Value::Null);
-            match (name.as_str(), have, want) {
-                ("webhooks", Value::Array(have), Value::Array(want)) => say_all(by_name(have), by_name(want)),
-                _ => says(have, want),
-            }
-        }),
-        (Value::Array(have), Value::Array(want)) => say_all(have.iter().collect(), want.iter().collect()),
-        (Value::Null, Value::Array(want)) => want.is_empty(),
-        (have, want) => have == want,
-    }
-}
-
-fn say_all(have: Vec<&Value>, want: Vec<&Value>) -> bool {
-    have.len() == want.len() && have.into_iter().zip(want).all(|(have, want)| says(have, want))
-}
-
-fn by_name(entries: &[Value]) -> Vec<&Value> {
-    let mut entries: Vec<_> = entries.iter().collect();
-    entries.sort_by_key(|entry| entry["name"].as_str());
-    entries
+/// The kinds of which a configuration says that the API server can do without us.
+pub(super) fn dispensed(configuration: &Value) -> Vec<(String, String)> {
+    let entries = configuration["webhooks"].as_array().into_iter().flatten();
+    let ignored: Vec<_> = entries
+        .filter(|entry| entry["failurePolicy"] == "Ignore")
+        .cloned()
+        .collect();
+    registered_resources(&json!({ "webhooks": ignored }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_configuration_that_says_the_same_is_left_alone() {
-        let want =
-            json!({"metadata": {"name": "a"}, "webhooks": [{"name": "x", "rules": [{"resources": ["b"]}]}]});
-        let have = json!({"metadata": {"name": "a", "uid": "u"},
-            "webhooks": [{"name": "x", "timeoutSeconds": 5, "rules": [{"resources": ["b"], "scope": "*"}]}]});
-        assert!(says(&have, &want));
-        assert!(!says(&Value::Null, &want));
-        let reset = json!({"metadata": {"name": "a"}, "webhooks": []});
-        assert!(!says(&reset, &want));
-        assert!(says(&json!({}), &json!({"webhooks": []})));
-    }
-
-    #[test]
-    fn the_order_of_webhooks_does_not_matter() {
-        let entry = |name: &str, rule: &str| json!({"name": name, "rules": [{"resources": [rule]}]});
-        let want = json!({"webhooks": [entry("a", "x"), entry("b", "y")]});
-        assert!(says(
-            &json!({"webhooks": [entry("b", "y"), entry("a", "x")]}),
-            &want
-        ));
-        assert!(!says(
-            &json!({"webhooks": [entry("b", "x"), entry("a", "y")]}),
-            &want
-        ));
-        assert!(!says(&json!({"webhooks": [entry("a", "x")]}), &want));
-    }
 
     #[test]
     fn no_entry_is_given_up_before_all_kinds_are_known() {
@@ -329,6 +239,7 @@ mod tests {
                 ca_bundle_pem: Some("pem"),
                 namespace: "ops",
                 username: "us",
+                dispensed: &[],
             };
             common.holds(governed, present)
         };

@@ -8,7 +8,7 @@ use kruise_rollout::workload::{GroupKind, adapter_for};
 use kube::api::ApiResource;
 
 use super::World;
-use super::place::{Key, target_of};
+use super::place::{Key, Place, target_of};
 
 /// How long the API server goes on serving the watches that began before a change of a schema. They show objects by the old
 /// schema, so an operator may not see a partition that is stored: a second, after which it ends them; and a margin.
@@ -123,6 +123,21 @@ impl World {
         referred
             .chain(marked)
             .filter(|kind| adapter_for(kind).is_some())
+            .collect()
+    }
+
+    /// Some workloads of the kind that carry marks, at most `limit`.
+    pub(crate) fn guarded_places(&self, kind: &GroupKind, limit: usize) -> Vec<Place> {
+        let inner = self.lock();
+        let marked = inner.marked.iter().flat_map(|(key, workloads)| {
+            workloads.iter().map(|workload| Place {
+                namespace: key.namespace.clone(),
+                workload: workload.clone(),
+            })
+        });
+        marked
+            .filter(|place| place.workload.kind == *kind)
+            .take(limit)
             .collect()
     }
 
