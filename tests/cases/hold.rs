@@ -13,10 +13,11 @@ use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams}
 use kube::core::GroupVersionKind;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
-use support::{Identity, Installation, TestNamespace, eventually, installed};
+use support::{Identity, Installation, TestNamespace, eventually};
 
 use self::state::ROLLOUT;
 use self::table::{Row, Told, Writer, rows};
+use crate::restart::own;
 use crate::scene::SOON;
 use crate::writes::{Answer, Write, send};
 
@@ -255,8 +256,9 @@ async fn keeps_the_table(stage: &Stage<'_>, told: impl Fn(&Row, &[String])) {
 }
 
 #[tokio::test]
-async fn the_api_server_keeps_the_table() {
-    let stage = Stage::new(installed().await).await;
+async fn the_webhook_keeps_the_table_alone() {
+    let installation = own().await;
+    let stage = Stage::new(&installation).await;
     keeps_the_table(&stage, |row, warnings| {
         assert_eq!(told(warnings), row.told, "{}", row.name);
     })

@@ -17,6 +17,7 @@ mod hold;
 mod kinds;
 mod odd;
 mod order;
+mod outage;
 mod owners;
 mod plugin;
 mod replicas;

@@ -1,6 +1,7 @@
 //! Restarts: a controller that is killed at any moment, and registrations that somebody resets.
 //!
-//! These cases have a control plane of their own, since they break what all others need, and take turns on it.
+//! These cases have a control plane of their own, since they break what all others need, and take turns on it. Here the webhook holds
+//! alone.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -24,7 +25,10 @@ pub async fn own() -> MutexGuard<'static, Installation<'static>> {
         let control_plane = CONTROL_PLANE
             .get_or_try_init(|| ControlPlane::start(Options::default()))
             .await?;
-        Installation::start(control_plane).await.map(Mutex::new)
+        let flags = ["--admission=webhook"];
+        Installation::start_with(control_plane, &flags)
+            .await
+            .map(Mutex::new)
     };
     match INSTALLATION.get_or_try_init(start).await {
         Ok(installation) => installation.lock().await,

@@ -27,6 +27,8 @@ pub struct Audit {
 pub struct Entry {
     /// When the request arrived.
     pub received: Timestamp,
+    /// When its response was complete.
+    pub answered: Timestamp,
     /// Name of the user; with impersonation the impersonated one.
     pub user: String,
     /// `create`, `update`, `patch`, `delete`, `deletecollection`, `get`, `list`, `watch`.
@@ -148,6 +150,7 @@ fn parse(event: &Value) -> Option<Entry> {
     let impersonated = Some(text("/impersonatedUser/username")).filter(|user| !user.is_empty());
     Some(Entry {
         received: text("/requestReceivedTimestamp").parse().ok()?,
+        answered: text("/stageTimestamp").parse().ok()?,
         user: impersonated.unwrap_or_else(|| text("/user/username")),
         verb: text("/verb"),
         group: text("/objectRef/apiGroup"),
@@ -175,7 +178,7 @@ mod tests {
         "requestURI":"/apis/apps/v1/namespaces/a/statefulsets/web?dryRun=All&fieldManager=me","userAgent":"kubectl/v1",
         "user":{"username":"admin"},"objectRef":{"resource":"statefulsets","namespace":"a","name":"web","apiGroup":"apps"},
         "responseStatus":{"code":200},"requestObject":{"spec":{"replicas":3}},
-        "requestReceivedTimestamp":"2026-01-02T03:04:05.678901Z"}"#;
+        "requestReceivedTimestamp":"2026-01-02T03:04:05.678901Z","stageTimestamp":"2026-01-02T03:04:05.680000Z"}"#;
 
     #[test]
     fn a_half_written_last_line_waits() {
