@@ -30,6 +30,10 @@ pub const CONFIRM_WEBHOOK: &str = "confirm.rollouts.kruise.io";
 pub const WEBHOOK_CONFIGURATION: &str = "zz-kruise-rollout";
 /// Name of the ClusterRole that owns what the controller registers, so that removing the RBAC removes the registrations.
 pub const CLUSTER_ROLE: &str = "kruise-rollout-controller";
+/// Name of the policy of the status of Rollouts, and of its binding.
+pub const STATUS_POLICY: &str = "kruise-rollout-status";
+/// Group of people who may write the status of a Rollout as they like, to repair it.
+pub const BREAK_GLASS_GROUP: &str = "rollouts.kruise.io:break-glass";
 /// Name of the Service in front of the webhook, and of the Secret with its certificate.
 pub const WEBHOOK_SERVICE: &str = "kruise-rollout-webhook";
 /// Finalizer of the existing Rollouts controller. We set none; a present one is removed, so that deletion never waits for a

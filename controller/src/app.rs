@@ -20,7 +20,7 @@ use crate::gates::Gates;
 use crate::lease::{self, Leadership};
 use crate::metrics::Metrics;
 use crate::queue::Queue;
-use crate::registration::{Endpoint, Governed, Inputs, Registrar};
+use crate::registration::{Endpoint, Governed, Inputs, Registrar, Switches};
 use crate::shutdown::{ENDPOINT_PAUSE, Ends as _, GRACE, Signals, Supervisor};
 use crate::telemetry::{self, chain};
 use crate::webhook::serve::{Deadlines, Transport, serve};
@@ -197,14 +197,11 @@ async fn start(args: Run) -> Result<u8, Error> {
         certificates,
         trusted: trust,
     };
-    let with_policies = args.hold.admission == Admission::Auto;
-    let (registrar, prover) = Registrar::new(
-        context.clone(),
-        endpoint,
-        leadership.clone(),
-        with_policies,
-        inputs,
-    );
+    let switches = Switches {
+        hold: args.hold.admission == Admission::Auto,
+        jumps: args.people.approvers_may_jump,
+    };
+    let (registrar, prover) = Registrar::new(context.clone(), endpoint, leadership.clone(), switches, inputs);
     supervisor.spawn("registration", registrar.keep(stop.clone()));
     supervisor.spawn("policies", prover.keep(stop.clone()));
     let known = gates.gate("rollouts");

@@ -90,6 +90,9 @@ pub(crate) struct Run {
     /// What may be done to pods.
     #[command(flatten)]
     pub(crate) pods: PodSwitches,
+    /// What people may do.
+    #[command(flatten)]
+    pub(crate) people: PeopleSwitches,
     /// Rollouts that are worked on at the same time.
     #[arg(long, env = "KRUISE_ROLLOUT_WORKERS", value_name = "N", default_value = "4",
           value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -156,6 +159,23 @@ pub(crate) enum Admission {
     Webhook,
 }
 
+/// What people may do.
+#[derive(Clone, Copy, Debug, Group)]
+pub(crate) struct PeopleSwitches {
+    /// Let those who may approve also jump to any step, by status.canaryStatus.nextStepIndex.
+    #[arg(
+        long,
+        env = "KRUISE_ROLLOUT_APPROVERS_MAY_JUMP",
+        value_name = "true|false",
+        default_value = "false",
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = false,
+        default_missing_value = "true"
+    )]
+    pub(crate) approvers_may_jump: bool,
+}
+
 /// Flags of `manifests`.
 #[derive(Debug, Group)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -175,6 +195,9 @@ pub(crate) struct Manifests {
     /// What the controller may do to pods: the Deployment and the rights follow.
     #[command(flatten)]
     pub(crate) pods: PodSwitches,
+    /// What people may do: the Deployment follows.
+    #[command(flatten)]
+    pub(crate) people: PeopleSwitches,
 }
 
 /// Image without a registry, at the version of this binary.
@@ -293,6 +316,7 @@ mod tests {
         assert_eq!(run.admin_bind.to_string(), "0.0.0.0:8080");
         assert!(run.leader_elect);
         assert!(run.pods.replace_stuck_pods);
+        assert!(!run.people.approvers_may_jump);
         assert_eq!(run.workers, 4);
         assert_eq!(run.log_format, LogFormat::Text);
         assert_eq!(run.webhook_url, None);
@@ -308,6 +332,13 @@ mod tests {
                 .replace_stuck_pods
         );
         assert!(run(&["--replace-stuck-pods"]).unwrap().pods.replace_stuck_pods);
+        assert!(run(&["--approvers-may-jump"]).unwrap().people.approvers_may_jump);
+        assert!(
+            !run(&["--approvers-may-jump", "false"])
+                .unwrap()
+                .people
+                .approvers_may_jump
+        );
         assert!(!run(&["--leader-elect", "false"]).unwrap().leader_elect);
         assert!(!run(&["--leader-elect=false"]).unwrap().leader_elect);
         assert!(run(&["--leader-elect"]).unwrap().leader_elect);

@@ -92,8 +92,7 @@ pub(crate) struct Registrar {
     context: Arc<Context>,
     endpoint: Endpoint,
     leadership: Leadership,
-    /// Whether policies are wanted where the server has them.
-    with_policies: bool,
+    switches: Switches,
     kinds: watch::Receiver<Governed>,
     certificates: watch::Receiver<Option<CertState>>,
     trusted: watch::Sender<Trusted>,
@@ -107,6 +106,15 @@ pub(crate) struct Registrar {
     /// The sorts that have been listed; the server may not have all.
     listed: BTreeSet<Sort>,
     owner: Option<Value>,
+}
+
+/// Which policies are wanted, where the server has such.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Switches {
+    /// Those that hold.
+    pub(crate) hold: bool,
+    /// The one of the status allows jumps, too.
+    pub(crate) jumps: bool,
 }
 
 /// What the registrar needs from others, and tells them.
@@ -125,7 +133,7 @@ impl Registrar {
         context: Arc<Context>,
         endpoint: Endpoint,
         leadership: Leadership,
-        with_policies: bool,
+        switches: Switches,
         inputs: Inputs,
     ) -> (Self, Prover) {
         let (to_prove, unproven) = watch::channel(Vec::new());
@@ -135,7 +143,7 @@ impl Registrar {
             context,
             endpoint,
             leadership,
-            with_policies,
+            switches,
             kinds: inputs.kinds,
             certificates: inputs.certificates,
             trusted: inputs.trusted,
@@ -270,16 +278,19 @@ impl Registrar {
         Ok(later.into_iter().min())
     }
 
-    /// The policies that there should be, where the server has such.
+    /// The policies that there should be, where the server has such: validating ones are older than mutating ones.
     fn policies(&self, governed: &Governed) -> Vec<Wish> {
-        let served = Sort::ALL.iter().all(|sort| self.listed.contains(sort));
-        if !served || !self.with_policies {
-            return Vec::new();
-        }
         let (username, namespace) = (&self.context.username, &self.context.namespace);
-        wishes(username, namespace, governed, |name| {
-            self.seen(Sort::MutatingPolicy, name).clone()
-        })
+        let has = |sorts: &[Sort]| sorts.iter().all(|sort| self.listed.contains(sort));
+        let mut wanted = Vec::new();
+        if has(&Sort::VALIDATING) {
+            wanted.extend(Wish::status(username, self.switches.jumps));
+            if has(&Sort::MUTATING) && self.switches.hold {
+                let present = |name: &str| self.seen(Sort::MutatingPolicy, name).clone();
+                wanted.extend(wishes(username, namespace, governed, present));
+            }
+        }
+        wanted
     }
 
     /// The kinds that the API server holds by itself. The others whose policies are in place are to be proven.
@@ -364,7 +375,7 @@ impl Registrar {
             later.extend(self.ensure(sort, &name, wanted).await?);
         }
         // As long as not all kinds are known, none is given up.
-        if governed.complete || !self.with_policies {
+        if governed.complete || !self.switches.hold {
             let needless = |(of, kept): &(&(Sort, String), &Kept)| {
                 of.0 > Sort::ValidatingWebhook && !named.contains(of) && !kept.seen().is_null()
             };

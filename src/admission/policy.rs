@@ -96,7 +96,8 @@ pub fn all_names() -> Vec<String> {
         let Names { hold, confirm, tell } = Names::of(*adapter);
         [hold, confirm, tell]
     };
-    ADAPTERS.iter().flat_map(of_adapter).collect()
+    let status = names::STATUS_POLICY.to_owned();
+    ADAPTERS.iter().flat_map(of_adapter).chain([status]).collect()
 }
 
 /// For whom a policy is: kinds that are updated in one way, and who the controller is.

@@ -7,6 +7,7 @@
     reason = "a case that cannot go on has failed; lints know test functions only"
 )]
 
+mod approval;
 mod changes;
 mod control_plane;
 mod counts;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use kruise_rollout::names;
 use kube::config::Kubeconfig;
 
 use crate::Error;
@@ -9,7 +10,7 @@ use crate::Error;
 /// A person or program with its own token and rights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Identity {
-    /// May do everything (`system:masters`).
+    /// May do everything (`system:masters`), also repair the status of Rollouts ([`names::BREAK_GLASS_GROUP`]).
     Admin,
     /// Works with workloads, pods and Rollouts, but may not approve.
     Developer,
@@ -56,7 +57,7 @@ impl Identity {
     #[must_use]
     pub fn groups(self) -> &'static [&'static str] {
         match self {
-            Self::Admin => &["system:masters"],
+            Self::Admin => &["system:masters", names::BREAK_GLASS_GROUP],
             Self::Developer => &["developer"],
             Self::Approver => &["approver"],
             Self::Viewer => &["viewer"],

@@ -120,6 +120,9 @@ fn container(args: &Manifests) -> Value {
     if !args.pods.replace_stuck_pods {
         flags.push("--replace-stuck-pods=false".to_owned());
     }
+    if args.people.approvers_may_jump {
+        flags.push("--approvers-may-jump=true".to_owned());
+    }
     let probe = |path: &str| json!({ "httpGet": { "path": path, "port": "admin" }, "periodSeconds": 5, "timeoutSeconds": 2 });
     json!({
         "name": "controller",

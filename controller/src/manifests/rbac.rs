@@ -230,10 +230,11 @@ fn editor() -> Value {
     )
 }
 
-/// People who may approve a step, and nothing else.
+/// People who may see what waits for approval, and approve it. That the right to patch the status comes to no more than that is
+/// the business of the policy in [`kruise_rollout::admission::approval`].
 fn approver() -> Value {
     let rules = json!([
-        { "apiGroups": [names::GROUP], "resources": ["rollouts"], "verbs": ["get"] },
+        { "apiGroups": [names::GROUP], "resources": ["rollouts"], "verbs": ["get", "list", "watch"] },
         { "apiGroups": [names::GROUP], "resources": ["rollouts/status"], "verbs": ["get", "patch"] },
     ]);
     cluster_role("kruise-rollout-approver", &[], rules)

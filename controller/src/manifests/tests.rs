@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::*;
-use crate::args::{Args, Command};
+use crate::args::{Args, Command, Run};
 
 fn read(flags: &[&str]) -> (String, Vec<Value>) {
     let line = ["x", "manifests"].iter().chain(flags);
@@ -23,6 +23,19 @@ fn read(flags: &[&str]) -> (String, Vec<Value>) {
     let text = stream(&documents(&args).unwrap()).unwrap();
     let read = serde_saphyr::from_multiple(&text).unwrap();
     (text, read)
+}
+
+/// What the controller's container is started with.
+fn run_of(documents: &[Value]) -> Run {
+    let args = &documents.last().unwrap()["spec"]["template"]["spec"]["containers"][0]["args"];
+    let args = args.as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
+    match Args::try_parse_from(["x"].into_iter().chain(args))
+        .unwrap()
+        .command
+    {
+        Command::Run(run) => run,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// A typed object knows the fields of its kind only: what it does not give back is misspelt.
@@ -100,17 +113,7 @@ fn flags_reach_every_place() {
     }
     let container = &documents.last().unwrap()["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["image"], "registry.example/controller:1");
-    let args = container["args"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|arg| arg.as_str().unwrap());
-    let Command::Run(run) = Args::try_parse_from(["x"].into_iter().chain(args))
-        .unwrap()
-        .command
-    else {
-        panic!()
-    };
+    let run = run_of(&documents);
     assert_eq!(run.connect.namespace, "ops");
     let ports = container["ports"].as_array().unwrap();
     assert_eq!(ports[0]["containerPort"], run.webhook_bind.port());
@@ -134,15 +137,15 @@ fn pods_are_deleted_only_where_stuck_ones_are_replaced() {
             has("resources", "pods") && has("verbs", "delete")
         });
         assert_eq!(granted, deletes);
-        let args = &documents.last().unwrap()["spec"]["template"]["spec"]["containers"][0]["args"];
-        let args = args.as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
-        let Command::Run(run) = Args::try_parse_from(["x"].into_iter().chain(args))
-            .unwrap()
-            .command
-        else {
-            panic!()
-        };
-        assert_eq!(run.pods.replace_stuck_pods, deletes);
+        assert_eq!(run_of(&documents).pods.replace_stuck_pods, deletes);
+    }
+}
+
+#[test]
+fn jumps_of_approvers_are_the_deployments_business() {
+    for (flags, jumps) in [(&[][..], false), (&["--approvers-may-jump"][..], true)] {
+        let (_, documents) = read(flags);
+        assert_eq!(run_of(&documents).people.approvers_may_jump, jumps);
     }
 }
 

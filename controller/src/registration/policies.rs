@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kruise_rollout::admission::approval;
 use kruise_rollout::admission::policy::{self, Governed as Rule, Scope};
 use kruise_rollout::names;
 use kruise_rollout::workload::{ADAPTERS, Adapter, GroupKind, adapter_for};
@@ -36,6 +37,12 @@ impl Sort {
         Self::ValidatingPolicy,
         Self::ValidatingBinding,
     ];
+
+    /// The policies that change writes, and their bindings.
+    pub(super) const MUTATING: [Self; 2] = [Self::MutatingPolicy, Self::MutatingBinding];
+
+    /// The policies that refuse and warn, and their bindings.
+    pub(super) const VALIDATING: [Self; 2] = [Self::ValidatingPolicy, Self::ValidatingBinding];
 
     pub(super) fn resource(self) -> ApiResource {
         let kind = match self {
@@ -76,6 +83,15 @@ impl Wish {
                 content: spec,
             },
         }
+    }
+
+    /// What people may write to the status of Rollouts.
+    pub(super) fn status(username: &str, jumps: bool) -> [Self; 2] {
+        let name = names::STATUS_POLICY;
+        [
+            Self::new(Sort::ValidatingPolicy, name, approval::policy(username, jumps)),
+            Self::new(Sort::ValidatingBinding, name, approval::binding()),
+        ]
     }
 
     /// Whether a kind is held, confirmed or told by it: a policy of its adapter, or the binding of one.

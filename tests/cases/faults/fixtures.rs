@@ -91,7 +91,7 @@ pub async fn walk_on(scene: &Scene<'_>, version: &str, pods: usize) {
         let rollout = scene.rollout().await;
         let status = &rollout["status"];
         if status["canaryStatus"]["currentStepState"] == "StepPaused" {
-            scene.approve().await;
+            scene.approve_if_paused().await;
         }
         if status["phase"] == "Healthy" {
             Ok(())

@@ -137,7 +137,7 @@ pub async fn over_or_approved(scene: &Scene<'_>) -> Result<(), String> {
         return Ok(());
     }
     if status["currentStepState"] == "StepPaused" {
-        scene.approve().await;
+        scene.approve_if_paused().await;
     }
     Err(format!("held: {held}, {status:#}"))
 }

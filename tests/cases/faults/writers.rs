@@ -24,7 +24,7 @@ async fn completes(scene: &Scene<'_>, version: &str) {
     eventually(SOON, "the release ends", async || {
         let rollout = scene.rollout().await;
         if rollout["status"]["currentStepState"] == "StepPaused" {
-            scene.approve().await;
+            scene.approve_if_paused().await;
         }
         if mark(&scene.app().await, names::IN_PROGRESSING).is_null()
             && rollout["status"]["phase"] == "Healthy"
