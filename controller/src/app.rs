@@ -76,7 +76,7 @@ fn with_runtime(format: LogFormat, work: impl Future<Output = Result<u8, Error>>
 pub(crate) fn uninstall(args: Uninstall) -> ExitCode {
     with_runtime(LogFormat::Text, async move {
         let client = connect(&args.connect).await?;
-        crate::uninstall::uninstall(&client, &args.connect.namespace).await?;
+        crate::uninstall::uninstall(&client, &args.connect.namespace, args.dry_run).await?;
         Ok(0)
     })
 }

@@ -216,6 +216,9 @@ pub(crate) struct Uninstall {
     /// How to reach the cluster.
     #[command(flatten)]
     pub(crate) connect: Connect,
+    /// Name the workloads that would be released, and change nothing.
+    #[arg(long, env = "KRUISE_ROLLOUT_DRY_RUN")]
+    pub(crate) dry_run: bool,
 }
 
 /// Format of the log.

@@ -40,7 +40,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::entries::{Entries, dispensed, kind_of, registered_resources};
 use self::kept::{Kept, RETRY, Wanted};
-use self::policies::{InPlace, Sort, Wish, wishes};
+use self::policies::{InPlace, Wish, wishes};
 use crate::certs::{CertState, Trusted};
 use crate::connect::follow_objects;
 use crate::context::Context;
@@ -48,6 +48,7 @@ use crate::lease::Leadership;
 use crate::telemetry::chain;
 
 pub(crate) use self::entries::{Endpoint, Governed};
+pub(crate) use self::policies::Sort;
 pub(crate) use self::proof::Prover;
 
 /// Pause after a policy that could not be written. The webhook holds meanwhile.
@@ -449,6 +450,7 @@ fn changes(client: &Client, sort: Sort) -> BoxStream<'static, (Sort, Seen)> {
     if sort <= Sort::ValidatingWebhook {
         config = config.fields(&format!("metadata.name={}", names::WEBHOOK_CONFIGURATION));
     }
+    let ours = sort.names();
     let mut found = BTreeMap::new();
     let mut listing = false;
     let states = follow_objects(api, config).filter_map(move |event| {
@@ -458,7 +460,7 @@ fn changes(client: &Client, sort: Sort) -> BoxStream<'static, (Sort, Seen)> {
                 found.clear();
             }
             Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object)) => {
-                if !sort.is_ours(&object.name_any()) {
+                if !ours.contains(&object.name_any()) {
                     return futures::future::ready(None);
                 }
                 found.insert(object.name_any(), serde_json::to_value(object).unwrap_or_default());

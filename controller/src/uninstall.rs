@@ -2,29 +2,33 @@
 //!
 //! It needs nothing of ours to be there any more: not the Deployment, not the RBAC, not the Rollout CRD. The order matters. The
 //! controller goes first, or it would register again; then the registrations, so that nobody's update waits for a webhook that is
-//! gone, and our own writes are not clamped by it; then the marks, each workload getting back the partition that people asked
-//! for. Rollouts and the CRD are left: they are the user's.
+//! gone, and our own writes are not clamped by it or by a policy; then the marks, each workload getting back the partition that
+//! people asked for. Rollouts and the CRD are left: they are the user's.
+//!
+//! The workloads are named on standard output, one a line; with `--dry-run` nothing is done to them, nor to anything else.
 
 use std::time::Duration;
 
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
-};
 use k8s_openapi::api::apps::v1::Deployment;
 use kruise_rollout::names;
 use kruise_rollout::workload::{Freedom, GroupKind, adapter_for};
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch};
 use kube::discovery::{Discovery, verbs};
 use kube::runtime::wait::{await_condition, conditions};
-use kube::{Client, Resource, ResourceExt as _};
+use kube::{Client, ResourceExt as _};
+use tokio::time::{Instant, sleep};
 
 use crate::context::patch_params;
+use crate::registration::Sort;
 use crate::telemetry::chain;
 
 /// How long the Deployment's deletion is waited for.
 const GONE_WITHIN: Duration = Duration::from_secs(60);
-/// How often a workload that changes under our hands is tried.
-const ATTEMPTS: u32 = 5;
+/// How long a workload is tried that changes under our hands, or is held by a policy that is still in force: an API server needs
+/// about a second to give one up.
+const FREE_WITHIN: Duration = Duration::from_secs(15);
+/// Pause between two tries.
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// Why something could not be removed.
 #[derive(Debug, thiserror::Error)]
@@ -54,11 +58,12 @@ fn cannot(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Error {
     }
 }
 
-/// Uninstalls; says on the log what was done.
-pub(crate) async fn uninstall(client: &Client, namespace: &str) -> Result<(), Error> {
-    remove_controller(client, namespace).await?;
-    remove::<MutatingWebhookConfiguration>(client).await?;
-    remove::<ValidatingWebhookConfiguration>(client).await?;
+/// Uninstalls, or only says what would be done; what was done is said on the log.
+pub(crate) async fn uninstall(client: &Client, namespace: &str, dry_run: bool) -> Result<(), Error> {
+    if !dry_run {
+        remove_controller(client, namespace).await?;
+    }
+    remove_registrations(client, dry_run).await?;
     let discovered = Discovery::new(client.clone())
         .run()
         .await
@@ -74,7 +79,7 @@ pub(crate) async fn uninstall(client: &Client, namespace: &str) -> Result<(), Er
                 && capabilities.supports_operation(verbs::LIST)
                 && capabilities.supports_operation(verbs::PATCH)
             {
-                left += release_all(client, &resource, &kind).await?;
+                left += release_all(client, &resource, &kind, dry_run).await?;
             }
         }
     }
@@ -111,25 +116,34 @@ async fn remove_controller(client: &Client, namespace: &str) -> Result<(), Error
     }
 }
 
-/// Deletes our configuration of one kind, if it is there.
-async fn remove<K>(client: &Client) -> Result<(), Error>
-where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-{
-    let api: Api<K> = Api::all(client.clone());
-    match api
-        .delete(names::WEBHOOK_CONFIGURATION, &DeleteParams::default())
-        .await
-    {
-        Ok(_) => tracing::info!("Deleted {} {}.", K::kind(&()), names::WEBHOOK_CONFIGURATION),
-        Err(kube::Error::Api(status)) if status.code == 404 => {}
-        Err(error) => return Err(cannot(format!("delete {}", K::kind(&())))(error)),
+/// Deletes what the controller registered, each binding before its policy.
+async fn remove_registrations(client: &Client, dry_run: bool) -> Result<(), Error> {
+    for sort in Sort::ALL.into_iter().rev() {
+        let resource = sort.resource();
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        let params = DeleteParams {
+            dry_run,
+            ..DeleteParams::default()
+        };
+        for name in sort.names() {
+            match api.delete(&name, &params).await {
+                Ok(_) => tracing::info!(dry_run, "Deleted {} {name}.", resource.kind),
+                // It is not there, or the server has no such kind.
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => return Err(cannot(format!("delete {} {name}", resource.kind))(error)),
+            }
+        }
     }
     Ok(())
 }
 
 /// Releases the marked objects of one kind; the number of those that are still marked.
-async fn release_all(client: &Client, resource: &ApiResource, kind: &GroupKind) -> Result<usize, Error> {
+async fn release_all(
+    client: &Client,
+    resource: &ApiResource,
+    kind: &GroupKind,
+    dry_run: bool,
+) -> Result<usize, Error> {
     let all: Api<DynamicObject> = Api::all_with(client.clone(), resource);
     let mut page = ListParams::default().limit(250);
     let mut left = 0;
@@ -142,15 +156,31 @@ async fn release_all(client: &Client, resource: &ApiResource, kind: &GroupKind) 
         };
         let token = list.metadata.continue_.clone().filter(|token| !token.is_empty());
         for object in list.items {
-            if object.annotations().contains_key(names::GUARDED_BY)
-                && !release(client, resource, kind, object).await
-            {
+            if !object.annotations().contains_key(names::GUARDED_BY) {
+                continue;
+            }
+            say(kind, &object, dry_run);
+            if !dry_run && !release(client, resource, kind, object).await {
                 left += 1;
             }
         }
         let Some(token) = token else { return Ok(left) };
         page.continue_token = Some(token);
     }
+}
+
+/// Names a workload on standard output.
+#[allow(clippy::print_stdout, reason = "this is the answer")]
+fn say(kind: &GroupKind, object: &DynamicObject, dry_run: bool) {
+    let held = object.annotations().contains_key(names::IN_PROGRESSING);
+    let what = match (held, dry_run) {
+        (true, true) => "held, would be released",
+        (true, false) => "held, is released",
+        (false, true) => "guarded, would be let go",
+        (false, false) => "guarded, is let go",
+    };
+    let namespace = object.namespace().unwrap_or_default();
+    println!("{namespace}/{kind}/{}: {what}", object.name_any());
 }
 
 /// Releases one object; whether it is free now.
@@ -162,37 +192,42 @@ async fn release(
 ) -> bool {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, resource);
-    for _ in 0..ATTEMPTS {
-        let value = serde_json::to_value(&object).unwrap_or_default();
-        let view = match adapter_for(kind).map(|adapter| (adapter, adapter.view(&value))) {
-            Some((adapter, Ok(view))) => adapter.release(&view, Freedom::Free),
-            _ => {
-                tracing::error!(namespace, %kind, name, "The workload cannot be read.");
+    let deadline = Instant::now() + FREE_WITHIN;
+    loop {
+        match release_once(&api, kind, object).await {
+            Ok(None) => return true,
+            Ok(Some(now)) if Instant::now() < deadline => object = now,
+            Ok(Some(_)) => {
+                tracing::error!(namespace, %kind, name, "Not released: it changes all the time, or something puts the marks back.");
                 return false;
             }
-        };
-        let patch: Patch<()> = Patch::Json(view.build());
-        match api.patch(&name, &patch_params(), &patch).await {
-            Ok(_) => {
-                tracing::info!(namespace, %kind, name, "Released.");
-                return true;
-            }
-            Err(kube::Error::Api(status)) if matches!(status.code, 409 | 422) => {
-                match api.get_opt(&name).await {
-                    Ok(Some(now)) if now.annotations().contains_key(names::GUARDED_BY) => object = now,
-                    Ok(_) => return true,
-                    Err(error) => {
-                        tracing::error!(namespace, %kind, name, error = %chain(&error), "Not released.");
-                        return false;
-                    }
-                }
-            }
-            Err(error) => {
-                tracing::error!(namespace, %kind, name, error = %chain(&error), "Not released.");
+            Err(reason) => {
+                tracing::error!(namespace, %kind, name, reason, "Not released.");
                 return false;
             }
         }
+        sleep(AGAIN).await;
     }
-    tracing::error!(namespace, %kind, name, "Not released: it changes all the time.");
-    false
+}
+
+/// One try; the object if it is not free yet.
+async fn release_once(
+    api: &Api<DynamicObject>,
+    kind: &GroupKind,
+    object: DynamicObject,
+) -> Result<Option<DynamicObject>, String> {
+    let name = object.name_any();
+    let value = serde_json::to_value(object).unwrap_or_default();
+    let adapter = adapter_for(kind).ok_or("no such kind")?;
+    let view = adapter.view(&value).map_err(|error| error.to_string())?;
+    let patch: Patch<()> = Patch::Json(adapter.release(&view, Freedom::Free).build());
+    let now = match api.patch(&name, &patch_params(), &patch).await {
+        Ok(now) => Some(now),
+        Err(kube::Error::Api(status)) if status.code == 404 => None,
+        Err(kube::Error::Api(status)) if matches!(status.code, 409 | 422) => {
+            api.get_opt(&name).await.map_err(|error| chain(&error))?
+        }
+        Err(error) => return Err(chain(&error)),
+    };
+    Ok(now.filter(|now| now.annotations().contains_key(names::GUARDED_BY)))
 }

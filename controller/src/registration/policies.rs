@@ -17,9 +17,9 @@ use super::kept::Wanted;
 /// put a binding in force.
 const SETTLES: Duration = Duration::from_secs(5);
 
-/// The kinds of objects that are kept.
+/// The kinds of objects that are registered, each before what refers to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Sort {
+pub(crate) enum Sort {
     MutatingWebhook,
     ValidatingWebhook,
     MutatingPolicy,
@@ -29,7 +29,7 @@ pub(super) enum Sort {
 }
 
 impl Sort {
-    pub(super) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::MutatingWebhook,
         Self::ValidatingWebhook,
         Self::MutatingPolicy,
@@ -44,7 +44,7 @@ impl Sort {
     /// The policies that refuse and warn, and their bindings.
     pub(super) const VALIDATING: [Self; 2] = [Self::ValidatingPolicy, Self::ValidatingBinding];
 
-    pub(super) fn resource(self) -> ApiResource {
+    pub(crate) fn resource(self) -> ApiResource {
         let kind = match self {
             Self::MutatingWebhook => "MutatingWebhookConfiguration",
             Self::ValidatingWebhook => "ValidatingWebhookConfiguration",
@@ -57,11 +57,11 @@ impl Sort {
         ApiResource::from_gvk(&kind)
     }
 
-    /// Whether an object of this name is ours.
-    pub(super) fn is_ours(self, name: &str) -> bool {
+    /// The names of the objects that are ours.
+    pub(crate) fn names(self) -> Vec<String> {
         match self {
-            Self::MutatingWebhook | Self::ValidatingWebhook => name == names::WEBHOOK_CONFIGURATION,
-            _ => policy::all_names().iter().any(|ours| ours == name),
+            Self::MutatingWebhook | Self::ValidatingWebhook => vec![names::WEBHOOK_CONFIGURATION.to_owned()],
+            _ => policy::all_names(),
         }
     }
 }
