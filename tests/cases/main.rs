@@ -12,6 +12,7 @@ mod control_plane;
 mod counts;
 mod faults;
 mod gate;
+mod ground;
 mod guard;
 mod hold;
 mod kinds;
