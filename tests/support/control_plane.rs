@@ -34,7 +34,8 @@ pub struct Options {
     pub nodes: u32,
     /// Pods that fit on one node.
     pub pods_per_node: u32,
-    /// Further flags of kube-apiserver, such as `--feature-gates=MaxUnavailableStatefulSet=true`.
+    /// Further flags of kube-apiserver, such as `--feature-gates=MaxUnavailableStatefulSet=true`. With `--emulated-version=1.35` it
+    /// serves what that version serves. [`ControlPlane::set_flags`] changes them later.
     pub api_server_flags: Vec<String>,
     /// Further flags of kube-controller-manager.
     pub controller_manager_flags: Vec<String>,
@@ -57,6 +58,8 @@ pub struct ControlPlane {
     folder: PathBuf,
     assets: Assets,
     options: Options,
+    /// Further flags that are not those of the options any more.
+    flags: Mutex<BTreeMap<Component, Vec<String>>>,
     ports: Ports,
     processes: Mutex<BTreeMap<Component, Process>>,
     admin: Kubeconfig,
@@ -164,6 +167,7 @@ impl ControlPlane {
             folder,
             assets: assets.clone(),
             options: options.clone(),
+            flags: Mutex::default(),
             ports,
             processes: Mutex::default(),
             admin,

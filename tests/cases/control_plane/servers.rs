@@ -1,4 +1,4 @@
-//! Two API servers at once.
+//! API servers: two at once, and one that becomes a newer version.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, Patch, PatchParams, PostParams};
@@ -65,4 +65,35 @@ async fn two_serve_the_same_objects() {
     assert_eq!(pids.len(), 6);
     control_plane.stop().await;
     processes::assert_gone(&pids, &folder).await;
+}
+
+/// Whether it serves admission policies that change objects, which Kubernetes 1.36 brought.
+async fn serves_mutating_policies(client: &Client) -> bool {
+    let version = "admissionregistration.k8s.io/v1";
+    let served = client.list_api_group_resources(version).await.unwrap().resources;
+    let served: Vec<_> = served.iter().map(|resource| resource.name.as_str()).collect();
+    assert!(served.contains(&"mutatingwebhookconfigurations"), "{served:?}");
+    served.contains(&"mutatingadmissionpolicies")
+}
+
+#[tokio::test]
+async fn one_is_upgraded_and_keeps_its_objects() {
+    let options = Options {
+        api_server_flags: vec!["--emulated-version=1.35".to_owned()],
+        ..Options::default()
+    };
+    let control_plane = ControlPlane::start(options).await.unwrap();
+    let client = control_plane.client(Identity::Admin).await.unwrap();
+    assert!(!serves_mutating_policies(&client).await);
+    let maps = config_maps(&client);
+    let params = PostParams::default();
+    let created = maps.create(&params, &config_map("kept")).await.unwrap();
+
+    control_plane.set_flags(Component::ApiServer, &[]);
+    control_plane
+        .restart_component(Component::ApiServer)
+        .await
+        .unwrap();
+    assert!(serves_mutating_policies(&client).await);
+    assert_eq!(maps.get("kept").await.unwrap(), created);
 }

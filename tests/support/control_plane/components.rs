@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::PoisonError;
 
 use super::{ControlPlane, blocking};
 use crate::component::Invocation;
@@ -14,7 +15,7 @@ impl ControlPlane {
             assets: &self.assets,
             folder: &self.folder,
             ports: self.ports,
-            flags: self.flags(component),
+            flags: &self.flags(component),
         };
         let name = component.program();
         let process = spawn_with_log(
@@ -27,16 +28,27 @@ impl ControlPlane {
         Ok(())
     }
 
-    fn flags(&self, component: Component) -> &[String] {
-        match component {
-            Component::ApiServer | Component::SecondApiServer => &self.options.api_server_flags,
+    fn flags(&self, component: Component) -> Vec<String> {
+        let changed = self.flags.lock().unwrap_or_else(PoisonError::into_inner);
+        let given = match component {
+            Component::ApiServer | Component::SecondApiServer => self.options.api_server_flags.as_slice(),
             Component::ControllerManager => &self.options.controller_manager_flags,
             Component::Etcd | Component::Scheduler | Component::Kwok => &[],
-        }
+        };
+        changed.get(&component).map_or(given, Vec::as_slice).to_vec()
     }
 
-    /// Starts one more API server on the same etcd, with the same flags, certificates and tokens; ready when it is. It writes into the
-    /// same audit log and ends with the control plane. All other components stay with the first one.
+    /// Further flags of a component instead of those in [`Options`](crate::Options), from its next start on. So a later
+    /// [`ControlPlane::restart_component`] makes an API server that began with `--emulated-version=1.35` one of its true version.
+    pub fn set_flags(&self, component: Component, flags: &[&str]) {
+        let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+        let mut changed = self.flags.lock().unwrap_or_else(PoisonError::into_inner);
+        changed.insert(component, flags);
+    }
+
+    /// Starts one more API server on the same etcd, with the same certificates and tokens and the flags of
+    /// [`Options`](crate::Options), unless [`ControlPlane::set_flags`] gave it its own; ready when it is. It writes into the same audit
+    /// log and ends with the control plane. All other components stay with the first one.
     ///
     /// # Errors
     /// It does not come up, or the cluster is not ours.
