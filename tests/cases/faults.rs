@@ -29,6 +29,7 @@ mod revisions;
 mod scaling;
 mod steps;
 mod stuck;
+mod two_servers;
 mod unasked;
 mod webhook;
 mod writers;
