@@ -13,6 +13,7 @@ use support::{
 
 mod identities;
 mod processes;
+mod servers;
 
 const SOON: Duration = Duration::from_secs(30);
 

@@ -1,6 +1,5 @@
 //! Faults that people have reported of products of this kind; a case begins with the number of its report.
 
-mod alone;
 mod away;
 mod batches;
 mod callers;
@@ -10,7 +9,6 @@ mod concurrent;
 mod crashes;
 mod definitions;
 mod fixtures;
-mod ground;
 mod health;
 mod injection;
 mod injector;
@@ -31,6 +29,7 @@ mod revisions;
 mod scaling;
 mod steps;
 mod stuck;
+mod two_servers;
 mod unasked;
 mod webhook;
 mod writers;

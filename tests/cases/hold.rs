@@ -13,11 +13,10 @@ use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams}
 use kube::core::GroupVersionKind;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
-use support::{Identity, Installation, TestNamespace, eventually};
+use support::{ControlPlane, Identity, Installation, Options, TestNamespace, eventually};
 
 use self::state::ROLLOUT;
 use self::table::{Row, Told, Writer, rows};
-use crate::restart::own;
 use crate::scene::SOON;
 use crate::writes::{Answer, Write, send};
 
@@ -257,7 +256,9 @@ async fn keeps_the_table(stage: &Stage<'_>, told: impl Fn(&Row, &[String])) {
 
 #[tokio::test]
 async fn the_webhook_keeps_the_table_alone() {
-    let installation = own().await;
+    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
+    let flags = ["--admission=webhook"];
+    let installation = Installation::start_with(&control_plane, &flags).await.unwrap();
     let stage = Stage::new(&installation).await;
     keeps_the_table(&stage, |row, warnings| {
         assert_eq!(told(warnings), row.told, "{}", row.name);

@@ -13,6 +13,7 @@ mod control_plane;
 mod counts;
 mod faults;
 mod gate;
+mod ground;
 mod guard;
 mod hold;
 mod kinds;

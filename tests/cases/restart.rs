@@ -1,7 +1,4 @@
-//! Restarts: a controller that is killed at any moment, and registrations that somebody resets.
-//!
-//! These cases have a control plane of their own, since they break what all others need, and take turns on it. Here the webhook holds
-//! alone.
+//! Restarts: a controller that is killed at any moment, and registrations that somebody resets. Here the webhook holds alone.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -10,31 +7,12 @@ use k8s_openapi::api::admissionregistration::v1::{
 use kruise_rollout::names;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use support::{ControlPlane, Identity, Installation, Options, eventually};
-use tokio::sync::{Mutex, MutexGuard, OnceCell};
+use support::{Identity, Installation, eventually};
 
 use crate::gate::Gate;
+use crate::ground::Ground;
 use crate::kinds::OwnKind;
 use crate::scene::{SOON, Scene, WALK, assert_free, condition, mark, partition, walk_steps};
-
-/// The installation of these cases, for one of them at a time.
-pub async fn own() -> MutexGuard<'static, Installation<'static>> {
-    static CONTROL_PLANE: OnceCell<ControlPlane> = OnceCell::const_new();
-    static INSTALLATION: OnceCell<Mutex<Installation<'static>>> = OnceCell::const_new();
-    let start = async || {
-        let control_plane = CONTROL_PLANE
-            .get_or_try_init(|| ControlPlane::start(Options::default()))
-            .await?;
-        let flags = ["--admission=webhook"];
-        Installation::start_with(control_plane, &flags)
-            .await
-            .map(Mutex::new)
-    };
-    match INSTALLATION.get_or_try_init(start).await {
-        Ok(installation) => installation.lock().await,
-        Err(error) => panic!("not installed: {error}"),
-    }
-}
 
 /// Kills the controller and starts it again.
 async fn crash(installation: &mut Installation<'_>) {
@@ -44,7 +22,7 @@ async fn crash(installation: &mut Installation<'_>) {
 
 #[tokio::test]
 async fn a_controller_that_is_killed_at_every_turn_goes_on() {
-    let mut installation = own().await;
+    let mut installation = Ground::with_webhook_alone().await;
     let manual = Scene::new(&installation, "crash-manual").await;
     manual.set(Some(0), &walk_steps()).await;
     let timed = Scene::new(&installation, "crash-timed").await;
@@ -153,7 +131,7 @@ async fn registration(scene: &Scene<'_>, plural: &str) -> Result<(), String> {
 
 #[tokio::test]
 async fn a_rollout_that_is_deleted_meanwhile_frees_its_workload() {
-    let mut installation = own().await;
+    let mut installation = Ground::with_webhook_alone().await;
     let kind = OwnKind::new("OrphanApp");
     kind.enable(&installation).await;
     kind.define(&installation, &[]).await;
@@ -204,26 +182,14 @@ async fn a_rollout_that_is_deleted_meanwhile_frees_its_workload() {
 
 #[tokio::test]
 async fn a_registration_that_somebody_resets_is_put_right() {
-    let installation = own().await;
+    let installation = Ground::with_webhook_alone().await;
     let scene = Scene::new(&installation, "reset").await;
     scene.set(Some(0), &walk_steps()).await;
     let is_back = async |how: &str| {
         eventually(SOON, &format!("registered again after {how}"), async || {
             registration(&scene, "mystatefulapps").await?;
             // It is in force, too.
-            let image = json!([{"name": "app", "image": "my-registry/my-app:probe"}]);
-            let change = json!({"spec": {"template": {"spec": {"containers": image}}}});
-            let params = PatchParams::default().dry_run();
-            let apps = scene.apps(&scene.developer);
-            let answer = apps
-                .patch(crate::scene::APP, &params, &Patch::Merge(change))
-                .await;
-            let answer = serde_json::to_value(answer.map_err(|error| error.to_string())?).unwrap();
-            if partition(&answer) == &json!(names::HOLD_PARTITION) {
-                Ok(())
-            } else {
-                Err(format!("{answer:#}"))
-            }
+            scene.would_be_held().await
         })
         .await;
     };

@@ -155,6 +155,19 @@ impl<'a> Scene<'a> {
         serde_json::to_value(object.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
     }
 
+    /// Whether a change of the image would be held now, and otherwise what the server answers.
+    pub async fn would_be_held(&self) -> Result<(), String> {
+        let params = PatchParams::default().dry_run();
+        let apps = self.apps(&self.developer);
+        let answer = apps.patch(APP, &params, &Patch::Merge(image("probe"))).await;
+        let answer = serde_json::to_value(answer.map_err(|error| error.to_string())?).unwrap();
+        if partition(&answer) == names::HOLD_PARTITION {
+            Ok(())
+        } else {
+            Err(format!("{answer:#}"))
+        }
+    }
+
     /// A merge patch of the app by the developer; the object as the server answers it.
     pub async fn patch_app(&self, patch: Value) -> Value {
         let params = PatchParams {

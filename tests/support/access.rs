@@ -1,7 +1,7 @@
 //! How to talk to a control plane: configurations, clients, kubectl.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -23,8 +23,7 @@ impl ControlPlane {
     /// # Errors
     /// The kubeconfig cannot be used.
     pub async fn config(&self, identity: Identity) -> Result<Config, Error> {
-        let kubeconfig = Kubeconfig::read_from(self.kubeconfig(identity))?;
-        Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
+        read_config(&self.kubeconfig(identity)).await
     }
 
     /// The kubeconfig file.
@@ -55,4 +54,39 @@ impl ControlPlane {
             .env("PATH", path);
         command
     }
+}
+
+/// The second API server of a control plane: see [`ControlPlane::start_second_api_server`]. It is stopped, started again and signalled
+/// as [`Component::SecondApiServer`](crate::Component::SecondApiServer).
+#[derive(Clone, Copy, Debug)]
+pub struct SecondApiServer<'a>(pub(crate) &'a ControlPlane);
+
+impl SecondApiServer<'_> {
+    /// [`ControlPlane::client`] of this server.
+    ///
+    /// # Errors
+    /// The kubeconfig cannot be used.
+    pub async fn client(&self, identity: Identity) -> Result<Client, Error> {
+        Ok(Client::try_from(self.config(identity).await?)?)
+    }
+
+    /// [`ControlPlane::config`] of this server.
+    ///
+    /// # Errors
+    /// The kubeconfig cannot be used.
+    pub async fn config(&self, identity: Identity) -> Result<Config, Error> {
+        read_config(&self.kubeconfig(identity)).await
+    }
+
+    /// [`ControlPlane::kubeconfig`] of this server.
+    #[must_use]
+    pub fn kubeconfig(&self, identity: Identity) -> PathBuf {
+        let name = format!("second-{}", kubeconfig_name(identity.name()));
+        self.0.folder().join(name)
+    }
+}
+
+async fn read_config(kubeconfig: &Path) -> Result<Config, Error> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
 }

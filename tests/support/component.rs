@@ -15,6 +15,8 @@ pub enum Component {
     Etcd,
     /// kube-apiserver.
     ApiServer,
+    /// A second kube-apiserver on the same etcd; runs only after [`crate::ControlPlane::start_second_api_server`].
+    SecondApiServer,
     /// kube-controller-manager.
     ControllerManager,
     /// kube-scheduler.
@@ -24,31 +26,30 @@ pub enum Component {
 }
 
 impl Component {
-    /// All of them, in the order in which they are started.
-    pub const ALL: [Self; 5] = [
-        Self::Etcd,
-        Self::ApiServer,
-        Self::ControllerManager,
-        Self::Scheduler,
-        Self::Kwok,
-    ];
-
     /// The name of the program.
     #[must_use]
     pub fn program(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
-            Self::ApiServer => "kube-apiserver",
+            Self::ApiServer | Self::SecondApiServer => "kube-apiserver",
             Self::ControllerManager => "kube-controller-manager",
             Self::Scheduler => "kube-scheduler",
             Self::Kwok => "kwok",
         }
     }
 
+    /// What its log is named after.
+    pub(crate) fn log_name(self) -> &'static str {
+        match self {
+            Self::SecondApiServer => "second-kube-apiserver",
+            other => other.program(),
+        }
+    }
+
     /// Whom the program is for the API server; its kubeconfig is named after it.
     pub(crate) fn user(self) -> &'static str {
         match self {
-            Self::Etcd | Self::ApiServer => "admin",
+            Self::Etcd | Self::ApiServer | Self::SecondApiServer => "admin",
             Self::ControllerManager => "system:kube-controller-manager",
             Self::Scheduler => "system:kube-scheduler",
             Self::Kwok => "kwok",
@@ -62,6 +63,7 @@ pub(crate) struct Ports {
     pub(crate) etcd: u16,
     pub(crate) etcd_peer: u16,
     pub(crate) api_server: u16,
+    pub(crate) second_api_server: u16,
 }
 
 impl Ports {
@@ -70,6 +72,7 @@ impl Ports {
             etcd: free_port(),
             etcd_peer: free_port(),
             api_server: free_port(),
+            second_api_server: free_port(),
         }
     }
 }
@@ -105,8 +108,8 @@ pub(crate) struct Invocation<'a> {
     pub(crate) assets: &'a Assets,
     pub(crate) folder: &'a Path,
     pub(crate) ports: Ports,
-    pub(crate) api_server_flags: &'a [String],
-    pub(crate) controller_manager_flags: &'a [String],
+    /// Further flags.
+    pub(crate) flags: &'a [String],
 }
 
 impl Invocation<'_> {
@@ -115,12 +118,13 @@ impl Invocation<'_> {
         let mut command = Command::new(self.assets.program(component.program()));
         match component {
             Component::Etcd => self.etcd(&mut command),
-            Component::ApiServer => self.api_server(&mut command),
+            Component::ApiServer => self.api_server(&mut command, self.ports.api_server),
+            Component::SecondApiServer => self.api_server(&mut command, self.ports.second_api_server),
             Component::ControllerManager => self.controller_manager(&mut command),
             Component::Scheduler => self.scheduler(&mut command),
             Component::Kwok => self.kwok(&mut command),
         }
-        command.current_dir(self.folder);
+        command.args(self.flags).current_dir(self.folder);
         command
     }
 
@@ -148,13 +152,13 @@ impl Invocation<'_> {
         ]);
     }
 
-    fn api_server(&self, command: &mut Command) {
+    fn api_server(&self, command: &mut Command, port: u16) {
         let service_account_key = self.file(credentials::SERVICE_ACCOUNT_KEY);
         let service_account_public_key = self.file(credentials::SERVICE_ACCOUNT_PUBLIC_KEY);
         command.args([
             format!("--etcd-servers=http://127.0.0.1:{}", self.ports.etcd),
             "--bind-address=127.0.0.1".to_owned(),
-            format!("--secure-port={}", self.ports.api_server),
+            format!("--secure-port={port}"),
             format!("--tls-cert-file={}", self.file(credentials::SERVING_CERTIFICATE)),
             format!("--tls-private-key-file={}", self.file(credentials::SERVING_KEY)),
             format!("--token-auth-file={}", self.file(TOKENS)),
@@ -172,7 +176,6 @@ impl Invocation<'_> {
             // Megabytes; the file must not be rotated away under a reader.
             "--audit-log-maxsize=100000".to_owned(),
         ]);
-        command.args(self.api_server_flags);
     }
 
     fn controller_manager(&self, command: &mut Command) {
@@ -191,7 +194,6 @@ impl Invocation<'_> {
             // On a busy machine a late heartbeat must not make pods unready.
             "--node-monitor-grace-period=10m".to_owned(),
         ]);
-        command.args(self.controller_manager_flags);
     }
 
     fn scheduler(&self, command: &mut Command) {

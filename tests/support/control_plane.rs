@@ -1,5 +1,7 @@
 //! One control plane: start, use, break, stop.
 
+mod components;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,11 +13,12 @@ use kube::Client;
 use kube::api::{Api, ListParams, Request};
 use kube::config::Kubeconfig;
 
-use crate::component::{AUDIT_LOG, AUDIT_POLICY, Invocation, Ports, STAGES, TOKENS, kubeconfig_name};
+use crate::component::{AUDIT_LOG, AUDIT_POLICY, Ports, STAGES, TOKENS, kubeconfig_name};
 use crate::eventually::poll;
-use crate::process::{remove_scratch, scratch, spawn_with_log};
+use crate::process::{remove_scratch, scratch};
 use crate::{
-    Assets, Audit, Component, Error, Identity, IoContext as _, Process, bootstrap, credentials, identity,
+    Assets, Audit, Component, Error, Identity, IoContext as _, Process, SecondApiServer, bootstrap,
+    credentials, identity,
 };
 
 /// How long a component may take to do what is expected of it; far above what a busy machine needs.
@@ -31,7 +34,8 @@ pub struct Options {
     pub nodes: u32,
     /// Pods that fit on one node.
     pub pods_per_node: u32,
-    /// Further flags of kube-apiserver, such as `--feature-gates=MaxUnavailableStatefulSet=true`.
+    /// Further flags of kube-apiserver, such as `--feature-gates=MaxUnavailableStatefulSet=true`. With `--emulated-version=1.35` it
+    /// serves what that version serves. [`ControlPlane::set_flags`] changes them later.
     pub api_server_flags: Vec<String>,
     /// Further flags of kube-controller-manager.
     pub controller_manager_flags: Vec<String>,
@@ -54,6 +58,8 @@ pub struct ControlPlane {
     folder: PathBuf,
     assets: Assets,
     options: Options,
+    /// Further flags that are not those of the options any more.
+    flags: Mutex<BTreeMap<Component, Vec<String>>>,
     ports: Ports,
     processes: Mutex<BTreeMap<Component, Process>>,
     admin: Kubeconfig,
@@ -109,6 +115,7 @@ impl ControlPlane {
             etcd: 0,
             etcd_peer: 0,
             api_server: 0,
+            second_api_server: 0,
         };
         let control_plane = Self::new(folder, &assets, &Options::default(), ports, admin, true);
         for identity in Identity::ALL {
@@ -132,7 +139,7 @@ impl ControlPlane {
         // The API server takes longer to initialise than etcd does to serve.
         control_plane.spawn(Component::Etcd)?;
         control_plane.spawn(Component::ApiServer)?;
-        control_plane.wait_for_api_server().await?;
+        control_plane.wait_for_api_server(Component::ApiServer).await?;
         for component in [
             Component::ControllerManager,
             Component::Scheduler,
@@ -160,6 +167,7 @@ impl ControlPlane {
             folder,
             assets: assets.clone(),
             options: options.clone(),
+            flags: Mutex::default(),
             ports,
             processes: Mutex::default(),
             admin,
@@ -169,6 +177,18 @@ impl ControlPlane {
 
     fn write(&self, name: &str, text: &str) -> Result<(), Error> {
         fs::write(self.folder.join(name), text).context(|| format!("writing {name}"))
+    }
+
+    /// The kubeconfig of each identity for the second API server.
+    fn write_second_kubeconfigs(&self) -> Result<(), Error> {
+        let url = format!("https://127.0.0.1:{}", self.ports.second_api_server);
+        let ca = self.folder.join(credentials::CA);
+        for identity in Identity::ALL {
+            let (text, _) = identity::kubeconfig(&url, &ca, identity.user())?;
+            let path = SecondApiServer(self).kubeconfig(identity);
+            fs::write(&path, text).context(|| format!("writing {}", path.display()))?;
+        }
+        Ok(())
     }
 
     fn write_files(&self, url: &str, ca: &Path) -> Result<(), Error> {
@@ -194,26 +214,13 @@ impl ControlPlane {
         self.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn spawn(&self, component: Component) -> Result<(), Error> {
-        let invocation = Invocation {
-            assets: &self.assets,
-            folder: &self.folder,
-            ports: self.ports,
-            api_server_flags: &self.options.api_server_flags,
-            controller_manager_flags: &self.options.controller_manager_flags,
+    /// Waits until an API server says that it is ready.
+    async fn wait_for_api_server(&self, server: Component) -> Result<(), Error> {
+        let client = match server {
+            Component::SecondApiServer => SecondApiServer(self).client(Identity::Admin).await?,
+            _ => self.client(Identity::Admin).await?,
         };
-        let name = component.program();
-        let log = self.folder.join(format!("{name}.log"));
-        let process = spawn_with_log(&invocation.command(component), name, &log)
-            .context(|| format!("starting {name}"))?;
-        self.processes().insert(component, process);
-        Ok(())
-    }
-
-    /// Waits until the API server says that it is ready.
-    async fn wait_for_api_server(&self) -> Result<(), Error> {
-        let client = self.client(Identity::Admin).await?;
-        self.wait(Component::ApiServer, "did not become ready", async || {
+        self.wait(server, "did not become ready", async || {
             // A GET of the path; the server ignores that it is written like a list.
             let request = Request::new("/readyz")
                 .list(&ListParams::default())
@@ -321,58 +328,6 @@ impl ControlPlane {
     /// Ends the control plane and removes its data.
     pub async fn stop(self) {
         blocking(move || drop(self)).await;
-    }
-
-    /// Kills a component (`SIGKILL`). Its data and its port stay reserved for [`ControlPlane::restart_component`].
-    pub async fn stop_component(&self, component: Component) {
-        let process = self.processes().remove(&component);
-        blocking(move || drop(process)).await;
-    }
-
-    /// Starts a component again, after killing it if it runs; ready when the API server is.
-    ///
-    /// # Errors
-    /// It does not come up. Where this is the API server or etcd, that takes up to a minute to be said.
-    pub async fn restart_component(&self, component: Component) -> Result<(), Error> {
-        self.stop_component(component).await;
-        self.spawn(component)?;
-        let without_api_server = {
-            let processes = self.processes();
-            !processes.contains_key(&Component::Etcd) || !processes.contains_key(&Component::ApiServer)
-        };
-        if without_api_server {
-            Ok(())
-        } else {
-            self.wait_for_api_server().await
-        }
-    }
-
-    /// Sends a signal such as `STOP` or `CONT` to a component.
-    ///
-    /// # Errors
-    /// The component does not run.
-    pub fn signal_component(&self, component: Component, signal: &str) -> Result<(), Error> {
-        let processes = self.processes();
-        let process = processes
-            .get(&component)
-            .ok_or(std::io::ErrorKind::NotFound.into());
-        let sent = process.and_then(|process| process.signal(signal));
-        sent.context(|| format!("signal to {}", component.program()))
-    }
-
-    /// The process ids of the running components.
-    #[must_use]
-    pub fn pids(&self) -> BTreeMap<Component, u32> {
-        self.processes()
-            .iter()
-            .map(|(component, process)| (*component, process.pid()))
-            .collect()
-    }
-
-    /// The log file of a component.
-    #[must_use]
-    pub fn component_log(&self, component: Component) -> PathBuf {
-        self.folder.join(format!("{}.log", component.program()))
     }
 
     /// Whether this is somebody else's cluster (`USE_EXISTING_CLUSTER`).

@@ -106,7 +106,7 @@ impl<'a> Installation<'a> {
     /// Something cannot be built, applied or started.
     pub async fn start_with(control_plane: &'a ControlPlane, flags: &[&str]) -> Result<Self, Error> {
         let mut installation = Self::new(control_plane)?;
-        installation.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        installation.set_flags(flags);
         installation.apply_manifests().await?;
         installation.start_operator(&[])?;
         installation.start_controller().await?;
@@ -148,6 +148,11 @@ impl<'a> Installation<'a> {
             controller: None,
             operator: None,
         })
+    }
+
+    /// Flags of every controller that is started from now on.
+    pub fn set_flags(&mut self, flags: &[&str]) {
+        self.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
     }
 
     /// Applies the definition that the example operator's `crd` prints with these arguments.

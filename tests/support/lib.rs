@@ -27,6 +27,7 @@ pub mod proxy;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+pub use access::SecondApiServer;
 pub use assets::Assets;
 pub use audit::{Audit, Entry, Mark};
 pub use component::{Component, free_port};

@@ -8,7 +8,7 @@ use serde_json::json;
 use support::eventually;
 use tokio::task::JoinSet;
 
-use super::alone::{alone, at_work};
+use crate::ground::{Ground, at_work};
 use crate::scene::{APP, SOON, Scene, image, partition, walk_steps};
 use crate::writes::Answer;
 
@@ -134,7 +134,7 @@ async fn is_held(scene: &Scene<'_>, version: &str) {
 
 #[tokio::test]
 async fn r49_without_a_webhook_everybody_else_goes_on() {
-    let installation = alone().await;
+    let installation = Ground::without_rollouts().await;
     let controller = installation.replica(None, &["--leader-elect=false"]).unwrap();
     at_work(&installation, &controller).await;
     let custom = Scene::new(&installation, "outage").await;
@@ -171,7 +171,7 @@ async fn r49_without_a_webhook_everybody_else_goes_on() {
 
 #[tokio::test]
 async fn r50_the_webhook_is_not_in_its_own_way() {
-    let installation = alone().await;
+    let installation = Ground::without_rollouts().await;
     let controller = installation.replica(None, &["--leader-elect=false"]).unwrap();
     at_work(&installation, &controller).await;
     let custom = Scene::new(&installation, "recovery").await;

@@ -15,8 +15,8 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 use support::{Entry, Identity, Installation, Mark, eventually};
 
-use super::alone::{alone, at_work};
 use super::callers::{Calls, certificates, handshake, trusted};
+use crate::ground::{Ground, at_work};
 use crate::kinds::OwnKind;
 use crate::scene::{SOON, Scene, walk_steps};
 
@@ -82,7 +82,7 @@ impl Mount {
 
 #[tokio::test]
 async fn r54_a_certificate_renewed_on_disk_is_picked_up() {
-    let installation = alone().await;
+    let installation = Ground::without_rollouts().await;
     let mut mount = Mount::new();
     let controller = installation
         .replica(None, &["--leader-elect=false", "--tls-dir", mount.path()])
@@ -161,7 +161,7 @@ async fn called(callers: &mut [&mut Calls]) {
 /// Two replicas, one of them called. At each moment both show certificates that are trusted by what the configurations said before.
 #[tokio::test]
 async fn r55_a_rotated_authority_is_trusted_before_it_is_used() {
-    let installation = alone().await;
+    let installation = Ground::without_rollouts().await;
     // One that a case before has left would live for a year.
     let admin = installation
         .control_plane()
@@ -292,7 +292,7 @@ const BUNDLE: &str = "/webhooks/0/clientConfig/caBundle";
 
 #[tokio::test]
 async fn r56_a_reset_bundle_is_put_right_with_one_write() {
-    let installation = alone().await;
+    let installation = Ground::without_rollouts().await;
     let controller = installation.replica(None, &["--leader-elect=false"]).unwrap();
     at_work(&installation, &controller).await;
     let manifests = std::process::Command::new(&installation.product().controller)

@@ -7,7 +7,7 @@ use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use support::{eventually, installed};
 
-use super::ground::Dice;
+use crate::ground::Dice;
 use crate::scene::{SOON, Scene, mark, partition};
 
 /// Pods of each workload.

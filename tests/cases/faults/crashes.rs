@@ -8,8 +8,8 @@ use support::proxy::{Fault, Side};
 use support::{Identity, Proxy, eventually};
 use tokio::sync::Notify;
 
-use super::ground::{Dice, Ground, finish, over_or_approved, two_steps};
 use crate::gate::Gate;
+use crate::ground::{Dice, Ground, called, finish, over_or_approved, two_steps};
 use crate::scene::{SOON, Scene, assert_free, partition};
 
 /// Environment variable: how many kills and stops at random moments.
@@ -157,6 +157,7 @@ async fn r39_kills_and_stops_at_random_moments() {
     let mut ground = Ground::take().await;
     let kubeconfig = ground.control_plane().kubeconfig(Identity::Controller);
     ground.start_alone(&kubeconfig).await;
+    called(&ground).await;
     let scene = Scene::new(&ground, "random-kills").await;
     let second = json!({"duration": 1});
     let steps =

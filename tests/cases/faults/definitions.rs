@@ -6,12 +6,12 @@ use kube::core::GroupVersionKind;
 use serde_json::json;
 use support::{Component, Identity, eventually};
 
-use super::alone::{alone, at_work};
+use crate::ground::{Ground, at_work};
 use crate::scene::{APP, ROLLOUT, SOON, Scene};
 
 #[tokio::test]
 async fn r58_definitions_need_nobody_to_be_there() {
-    let installation = alone().await;
+    let installation = Ground::without_rollouts().await;
     let control_plane = installation.control_plane();
     let scene = Scene::new(&installation, "conversion").await;
     let definition = ApiResource::from_gvk(&GroupVersionKind::gvk(

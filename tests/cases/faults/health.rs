@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 use support::{eventually, installed};
 use tokio::task::JoinSet;
 
-use super::alone::without_reviews;
 use crate::changes::follow;
-use crate::restart::own;
+use crate::ground::{Ground, without_reviews};
 use crate::scene::{ROLLOUT, SOON, Scene, condition, walk_steps};
 
 /// The generic rules of kstatus, in their order.
@@ -68,7 +67,7 @@ fn is_up_to_date(rollout: &Value) -> bool {
 /// Created and edited while no controller runs, nothing is taken for done before one has looked at it.
 #[tokio::test]
 async fn r88_what_nobody_has_looked_at_is_not_done() {
-    let mut installation = own().await;
+    let mut installation = Ground::with_controller().await;
     let edited = Scene::new(&installation, "r88-edited").await;
     edited.set(Some(0), &walk_steps()).await;
     assert_eq!(kstatus(&edited.rollout().await), "Current");

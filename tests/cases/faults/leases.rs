@@ -8,8 +8,8 @@ use kube::api::Api;
 use support::proxy::{Fault, Side};
 use support::{Process, Proxy, eventually};
 
-use super::ground::{Ground, finish, two_steps};
 use crate::gate::Gate;
+use crate::ground::{Ground, finish, two_steps};
 use crate::scene::{SOON, Scene, mark, partition, walk_steps};
 
 /// A lease of 4 s and a second to act.

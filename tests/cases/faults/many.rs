@@ -10,9 +10,8 @@ use serde_json::{Value, json};
 use support::{Entry, Identity, eventually, installed};
 use tokio::task::JoinSet;
 
-use super::alone::without_reviews;
-use super::ground::{Ground, finish, two_steps};
 use crate::gate::Gate;
+use crate::ground::{Ground, finish, two_steps, without_reviews};
 use crate::kinds::OwnKind;
 use crate::scene::{APP, ROLLOUT, SOON, Scene, condition, mark, partition};
 
@@ -104,19 +103,7 @@ async fn r29_objects_that_are_no_good_cost_nothing() {
     let mut ground = Ground::take().await;
     let bad = Scene::new(&ground, "no-good").await;
     let good = Scene::new(&ground, "good").await;
-    let kubectl = ground
-        .control_plane()
-        .kubectl(Identity::Admin)
-        .args([
-            "delete",
-            "validatingwebhookconfiguration",
-            names::WEBHOOK_CONFIGURATION,
-            "--ignore-not-found",
-        ])
-        .output()
-        .await
-        .unwrap();
-    assert!(kubectl.status.success(), "{kubectl:?}");
+    without_reviews(&ground).await;
     let mut created = Vec::new();
     for manifest in unfit(&bad, &late) {
         // The schema may refuse some by itself.

@@ -10,8 +10,8 @@ use kube::api::{Api, DeleteParams, PostParams};
 use support::proxy::{Fault, Interruption, Request, Side};
 use support::{Proxy, eventually};
 
-use super::ground::{Dice, Ground, finish, over_or_approved, two_steps};
 use crate::gate::Gate;
+use crate::ground::{Dice, Ground, called, finish, over_or_approved, two_steps};
 use crate::scene::{APP, SOON, Scene, mark, partition};
 
 /// The connections that may be silent for 35 s, and what a busy machine adds.
@@ -246,6 +246,7 @@ async fn r79_credentials_that_rotate() {
         .start_controller_with(&kubeconfig, &["--leader-elect=false"])
         .await
         .unwrap();
+    called(&ground).await;
     scene.set(Some(0), &two_steps()).await;
     scene.set_version("v2").await;
     scene.wait_state(1, "StepPaused").await;

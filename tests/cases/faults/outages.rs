@@ -9,8 +9,8 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use support::{Component, Identity, Installation, eventually, installed};
 
-use super::ground::{Ground, finish, two_steps};
 use crate::gate::Gate;
+use crate::ground::{Ground, finish, two_steps};
 use crate::kinds::OwnKind;
 use crate::scene::{APP, SOON, Scene, assert_free, mark, partition};
 
@@ -259,6 +259,8 @@ async fn marks_of_other_versions() {
         assert_eq!(mark(&app, FOREIGN), "x");
         scene.wait_phase("Healthy").await;
     }
+    // The API server may not know yet that the kind is registered again.
+    eventually(SOON, "held again", async || scene.would_be_held().await).await;
 
     let gate = Gate::open(&scene).await;
     assert_eq!(partition(&scene.set_version("v2").await), names::HOLD_PARTITION);

@@ -8,8 +8,8 @@ use support::{Identity, Installation, eventually, installed};
 
 use super::fixtures::{approved_steps, walk_on};
 use crate::gate::Gate;
+use crate::ground::Ground;
 use crate::plugin::kruise;
-use crate::restart::own;
 use crate::scene::{ROLLOUT, SOON, Scene, assert_free, condition, mark, partition, walk_steps};
 
 const HELD: Option<i64> = Some(names::HOLD_PARTITION);
@@ -176,7 +176,7 @@ async fn give_the_lease_to(scene: &Scene<'_>, holder: &str) {
 
 #[tokio::test]
 async fn r21_edited_and_put_back_before_the_controller_acts() {
-    let installation = own().await;
+    let installation = Ground::with_controller().await;
     let scene = Scene::new(&installation, "r21").await;
     let mut manifest = scene.manifest("v1", Some(2));
     let env = json!([{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]);

@@ -7,8 +7,8 @@ use support::{Identity, eventually, installed};
 
 use super::fixtures::{sized, wait_message, walk_on};
 use crate::gate::Gate;
+use crate::ground::Ground;
 use crate::plugin::kruise;
-use crate::restart::own;
 use crate::scene::{ROLLOUT, SOON, Scene, condition, mark, partition};
 
 const HELD: Option<i64> = Some(names::HOLD_PARTITION);
@@ -81,7 +81,7 @@ async fn r45_pausing_stops_no_scaling() {
 #[tokio::test]
 async fn r46_forms_of_a_pause_and_a_timed_one_across_a_restart() {
     const SECONDS: i64 = 6;
-    let mut installation = own().await;
+    let mut installation = Ground::with_controller().await;
     let scene = Scene::new(&installation, "r46").await;
     let steps = json!([
         {"replicas": 1},

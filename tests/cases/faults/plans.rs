@@ -9,7 +9,7 @@ use support::{eventually, installed};
 
 use super::fixtures::sized;
 use crate::gate::Gate;
-use crate::restart::own;
+use crate::ground::Ground;
 use crate::scene::{SOON, Scene, condition, partition};
 
 /// What the API server answers to a Rollout with these steps: nothing, or the refusal.
@@ -130,7 +130,7 @@ async fn create(scene: &Scene<'_>, name: &str, workload: &str, amount: &Value) -
 /// Where validation was not there, the schema refuses what is of another type, and the controller touches nothing for the rest.
 #[tokio::test]
 async fn r19_amounts_that_were_never_reviewed() {
-    let mut installation = own().await;
+    let mut installation = Ground::with_controller().await;
     let scene = Scene::new(&installation, "r19-unseen").await;
     let reviews: Api<ValidatingWebhookConfiguration> = Api::all(scene.admin.clone());
     let name = names::WEBHOOK_CONFIGURATION;

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::interval;
 
-use super::alone::{alone, at_work};
+use crate::ground::{Ground, at_work};
 use crate::scene::{SOON, Scene, condition, image, partition};
 
 /// One address for several webhooks: each connection goes to the next one that takes it.
@@ -101,7 +101,7 @@ async fn many(scene: &Scene<'_>, count: usize) -> Vec<String> {
 
 #[tokio::test]
 async fn r62_a_rolling_restart_refuses_nothing_and_lets_nothing_through() {
-    let installation = alone().await;
+    let installation = Ground::without_rollouts().await;
     let balancer = Balancer::start().await;
     let start = async || {
         let replica = installation.replica(Some(balancer.port), &[]).unwrap();
@@ -157,7 +157,7 @@ async fn r62_a_rolling_restart_refuses_nothing_and_lets_nothing_through() {
 /// What is not there is said by `/readyz`, and nothing is answered in its place.
 #[tokio::test]
 async fn r62_a_replica_is_ready_when_it_can_answer() {
-    let installation = alone().await;
+    let installation = Ground::without_rollouts().await;
     let nothing = support::process::scratch("no-certificates").unwrap();
     let replica = installation
         .replica(None, &["--tls-dir", nothing.to_str().unwrap()])

@@ -7,7 +7,7 @@ use support::{Identity, installed};
 
 use super::fixtures::approved_steps;
 use crate::gate::Gate;
-use crate::restart::own;
+use crate::ground::Ground;
 use crate::scene::{APP, ROLLOUT, Scene, assert_free, condition, partition};
 use crate::widgets::{Facts, Report, Script, Widget};
 
@@ -181,7 +181,7 @@ async fn r15_a_field_that_is_needed_is_named() {
 
 #[tokio::test]
 async fn r31_a_workload_of_few_words_is_governed() {
-    let mut installation = own().await;
+    let mut installation = Ground::with_controller().await;
     let silent = Script {
         report: Box::new(|_| None),
         ..Script::default()

@@ -9,7 +9,7 @@ use support::{eventually, installed};
 
 use super::fixtures::{approved_steps, sized, wait_message, walk_on};
 use crate::gate::Gate;
-use crate::restart::own;
+use crate::ground::Ground;
 use crate::scene::{ROLLOUT, SOON, Scene, condition, partition};
 
 const HELD: Option<i64> = Some(names::HOLD_PARTITION);
@@ -146,7 +146,7 @@ async fn edit_unreviewed(scene: &Scene<'_>, steps: &Value) {
 
 #[tokio::test]
 async fn r24_fewer_steps_than_the_current_index() {
-    let installation = own().await;
+    let installation = Ground::with_controller().await;
     let begin = async |prefix: &str| {
         let scene = Scene::new(&installation, prefix).await;
         scene.set(Some(0), &approved_steps()).await;

@@ -8,8 +8,8 @@ use support::{Identity, eventually, installed};
 use super::fixtures::{approved_steps, sized};
 use super::reports::walks;
 use crate::gate::Gate;
+use crate::ground::Ground;
 use crate::kinds::OwnKind;
-use crate::restart::own;
 use crate::scene::{APP, SOON, Scene, condition, mark, partition};
 use crate::widgets::{Script, Widget};
 use crate::writes::Way;
@@ -26,7 +26,7 @@ async fn untouched(scene: &Scene<'_>) -> (Vec<Option<String>>, Value) {
 
 #[tokio::test]
 async fn r30_a_controller_that_starts_anew_releases_nothing() {
-    let mut installation = own().await;
+    let mut installation = Ground::with_controller().await;
     let mut scenes = Vec::new();
     for number in 0..10 {
         let scene = Scene::new(&installation, &format!("r30-{number}")).await;

@@ -1,13 +1,17 @@
-//! A control plane that a case may break, and what the cases say often.
+//! A control plane that a case has for itself and may break, and what such cases say often.
 
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kruise_rollout::api::v1beta1::Rollout;
+use kruise_rollout::names;
+use kube::Client;
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
-use support::{ControlPlane, Installation, Options, Proxy, eventually};
+use support::{ControlPlane, Identity, Installation, Options, Proxy, Replica, eventually};
 
-use super::alone::called;
 use crate::scene::{SOON, Scene, mark};
 
 /// An installation of one case at a time, with the operator running and no controller. The next case gets it, unless this one
@@ -34,9 +38,33 @@ impl Ground {
         Self(Some(installation))
     }
 
+    /// The same, where no Rollout of a case before is left.
+    pub async fn without_rollouts() -> Self {
+        let ground = Self::take().await;
+        let rollouts: Api<Rollout> = Api::all(admin(&ground).await);
+        eventually(SOON, "the case before has left nothing", async || {
+            let left = rollouts.list(&ListParams::default()).await;
+            match left.map_err(|error| error.to_string())?.items.len() {
+                0 => Ok(()),
+                left => Err(format!("{left} Rollouts")),
+            }
+        })
+        .await;
+        ground
+    }
+
     /// The same with a controller that leads. The registration may name another one for a while, that a case before has ended.
     pub async fn with_controller() -> Self {
         let mut ground = Self::take().await;
+        ground.start_controller().await.unwrap();
+        called(&ground).await;
+        ground
+    }
+
+    /// The same with a controller that leaves the policies aside, also when it is started again.
+    pub async fn with_webhook_alone() -> Self {
+        let mut ground = Self::take().await;
+        ground.set_flags(&["--admission=webhook"]);
         ground.start_controller().await.unwrap();
         called(&ground).await;
         ground
@@ -61,7 +89,8 @@ impl Ground {
         (ground, proxy)
     }
 
-    /// Starts a controller that needs no lease, and so need not wait for the lease of one that was killed.
+    /// Starts a controller that needs no lease, and so need not wait for the lease of one that was killed. The API server may
+    /// not call it yet if another one ran here before it: see [`called`].
     pub async fn start_alone(&mut self, kubeconfig: &Path) {
         self.start_controller_with(kubeconfig, &ALONE).await.unwrap();
     }
@@ -93,6 +122,7 @@ impl Drop for Ground {
             return;
         }
         installation.kill_controller();
+        installation.set_flags(&[]);
         FREE.lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(installation);
@@ -102,6 +132,57 @@ impl Drop for Ground {
 #[expect(clippy::print_stderr, reason = "the log of a case that has failed")]
 fn print_log(log: &str) {
     eprintln!("--- log of the controller ---\n{log}");
+}
+
+/// Waits until a controller is ready and the API server calls it, or one at the same address.
+pub async fn at_work(installation: &Installation<'_>, controller: &Replica) {
+    controller.wait_ready().await;
+    called(installation).await;
+}
+
+/// Waits until the API server calls a controller that answers, and none that has been there before.
+pub async fn called(installation: &Installation<'_>) {
+    let admin = admin(installation).await;
+    eventually(SOON, "the controller is called", async || {
+        create_nothing(&admin).await
+    })
+    .await;
+}
+
+/// Takes the reviews of Rollouts away, while no controller runs that would bring them back.
+pub async fn without_reviews(installation: &Installation<'_>) {
+    let admin = admin(installation).await;
+    let reviews: Api<ValidatingWebhookConfiguration> = Api::all(admin.clone());
+    let name = names::WEBHOOK_CONFIGURATION;
+    if let Err(error) = reviews.delete(name, &DeleteParams::default()).await {
+        // None may have been registered yet.
+        assert!(
+            matches!(&error, kube::Error::Api(status) if status.code == 404),
+            "{error}"
+        );
+    }
+    eventually(SOON, "nobody reviews", async || create_nothing(&admin).await).await;
+}
+
+async fn admin(installation: &Installation<'_>) -> Client {
+    let control_plane = installation.control_plane();
+    control_plane.client(Identity::Admin).await.unwrap()
+}
+
+/// A Rollout as a dry-run.
+async fn create_nothing(client: &Client) -> kube::Result<Rollout> {
+    let rollouts: Api<Rollout> = Api::namespaced(client.clone(), "default");
+    let probe = serde_json::from_value(json!({
+        "metadata": {"name": "probe"},
+        "spec": {"workloadRef": {"apiVersion": "example.io/v1", "kind": "MyStatefulApp", "name": "probe"},
+            "strategy": {"canary": {"steps": [{"replicas": "100%"}]}}},
+    }))
+    .unwrap();
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    rollouts.create(&dry_run, &probe).await
 }
 
 /// One pod and an approval, then all.
