@@ -94,7 +94,9 @@ async fn label(scene: &Scene<'_>, value: &str) -> u16 {
         .await;
     if answer.code != 200 {
         let message = answer.body["message"].as_str().unwrap_or_default();
-        assert!(message.contains(names::CONFIRM_WEBHOOK), "{answer:?}");
+        // The policy comes first where there is one.
+        let confirmed = [names::CONFIRM_WEBHOOK, "kruise-rollout-confirm-statefulset"];
+        assert!(confirmed.iter().any(|name| message.contains(name)), "{answer:?}");
     }
     answer.code
 }
