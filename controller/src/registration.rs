@@ -15,8 +15,10 @@
 
 mod entries;
 mod kept;
+mod lookup;
 mod policies;
 mod proof;
+mod seen;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -24,69 +26,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use futures::stream::{BoxStream, select_all};
-use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
-use k8s_openapi::api::rbac::v1::ClusterRole;
+use futures::stream::select_all;
 use kruise_rollout::names;
 use kruise_rollout::workload::GroupKind;
-use kube::api::{Api, ApiResource, DynamicObject};
-use kube::discovery::ApiGroup;
-use kube::runtime::watcher;
-use kube::{Client, ResourceExt as _};
-use serde_json::{Value, json};
+use kube::api::ApiResource;
+use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use self::entries::{Entries, dispensed, kind_of, registered_resources};
+use self::entries::{Entries, dispensed, kind_of};
 use self::kept::{Kept, RETRY, Wanted};
+use self::lookup::owner;
 use self::policies::{InPlace, Wish, wishes};
+use self::seen::{Seen, changes};
 use crate::certs::{CertState, Trusted};
-use crate::connect::follow_objects;
 use crate::context::Context;
 use crate::lease::Leadership;
 use crate::telemetry::chain;
 
 pub(crate) use self::entries::{Endpoint, Governed};
+pub(crate) use self::lookup::{found_group, registered_before};
 pub(crate) use self::policies::Sort;
 pub(crate) use self::proof::Prover;
 
 /// Pause after a policy that could not be written. The webhook holds meanwhile.
 const POLICIES_AGAIN: Duration = Duration::from_secs(10);
-
-/// The kinds that an earlier process registered and that the server still has.
-pub(crate) async fn registered_before(client: &Client) -> kube::Result<Vec<GroupKind>> {
-    let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-    let Some(found) = api.get_opt(names::WEBHOOK_CONFIGURATION).await? else {
-        return Ok(Vec::new());
-    };
-    let mut kinds = Vec::new();
-    for (group, plural) in registered_resources(&serde_json::to_value(found).unwrap_or_default()) {
-        // A group that is gone has no objects either.
-        let Some(group) = found_group(client, &group).await? else {
-            continue;
-        };
-        let resources = group.resources_by_stability();
-        let of_plural = resources
-            .into_iter()
-            .find(|(resource, _)| resource.plural == plural);
-        kinds.extend(of_plural.map(|(r, _)| GroupKind {
-            group: r.group,
-            kind: r.kind,
-        }));
-    }
-    Ok(kinds)
-}
-
-/// A group of the API; none if the server has no such group.
-pub(crate) async fn found_group(client: &Client, group: &str) -> kube::Result<Option<ApiGroup>> {
-    match kube::discovery::group(client, group).await {
-        Ok(group) => Ok(Some(group)),
-        Err(kube::Error::Discovery(_)) => Ok(None),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(error),
-    }
-}
 
 /// Keeps the registrations right.
 pub(crate) struct Registrar {
@@ -418,65 +383,4 @@ impl Registrar {
             self.context.look_at(self.context.world.retry(kind));
         }
     }
-}
-
-/// Reference to the ClusterRole that owns the registrations; none where there is no such role, or none that we may read.
-async fn owner(client: &Client) -> kube::Result<Value> {
-    let roles: Api<ClusterRole> = Api::all(client.clone());
-    let uid = match roles.get_metadata_opt(names::CLUSTER_ROLE).await {
-        Ok(role) => role.and_then(|role| role.metadata.uid),
-        Err(kube::Error::Api(status)) if status.code == 403 => None,
-        Err(error) => return Err(error),
-    };
-    Ok(match uid {
-        Some(uid) => json!([{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-            "name": names::CLUSTER_ROLE, "uid": uid}]),
-        None => json!([]),
-    })
-}
-
-/// What a watch says of one sort.
-enum Seen {
-    /// All objects of ours that there are, by name.
-    All(BTreeMap<String, Value>),
-    /// The server has no such sort.
-    NotServed,
-}
-
-/// The states of our objects of one sort.
-fn changes(client: &Client, sort: Sort) -> BoxStream<'static, (Sort, Seen)> {
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &sort.resource());
-    let mut config = watcher::Config::default();
-    if sort <= Sort::ValidatingWebhook {
-        config = config.fields(&format!("metadata.name={}", names::WEBHOOK_CONFIGURATION));
-    }
-    let ours = sort.names();
-    let mut found = BTreeMap::new();
-    let mut listing = false;
-    let states = follow_objects(api, config).filter_map(move |event| {
-        match event {
-            Ok(watcher::Event::Init) => {
-                listing = true;
-                found.clear();
-            }
-            Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object)) => {
-                if !ours.contains(&object.name_any()) {
-                    return futures::future::ready(None);
-                }
-                found.insert(object.name_any(), serde_json::to_value(object).unwrap_or_default());
-            }
-            Ok(watcher::Event::InitDone) => listing = false,
-            Ok(watcher::Event::Delete(object)) => drop(found.remove(&object.name_any())),
-            Err(watcher::Error::InitialListFailed(kube::Error::Api(status))) if status.code == 404 => {
-                return futures::future::ready(Some((sort, Seen::NotServed)));
-            }
-            Err(error) => {
-                tracing::warn!(error = %chain(&error), kind = sort.resource().kind, "The registrations cannot be watched.");
-                return futures::future::ready(None);
-            }
-        }
-        let state = (!listing).then(|| (sort, Seen::All(found.clone())));
-        futures::future::ready(state)
-    });
-    states.boxed()
 }

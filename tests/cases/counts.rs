@@ -10,6 +10,7 @@ use support::{Entry, Identity, Mark, eventually, installed};
 use tokio::time::sleep;
 
 use crate::changes::Changes;
+use crate::outage::wait_failure_policy;
 use crate::scene::{SOON, Scene, walk_steps};
 
 /// The most writes to Rollout, records and workload in a release of three steps.
@@ -72,6 +73,8 @@ async fn a_release_of_three_steps_keeps_the_budget_of_writes() {
     let installation = installed().await;
     let scene = Scene::new(installation, "counts").await;
     scene.set(Some(2), &walk_steps()).await;
+    // The policies of the kind have been proven, which takes a dry-run for all its workloads together.
+    wait_failure_policy(&scene.admin, "Ignore").await;
     let audit = scene.namespace.control_plane().audit();
     // Whatever led here has reached the log before what follows.
     let before = quiet(&scene).await;
@@ -123,6 +126,7 @@ async fn proving_the_guard_takes_two_dry_runs() {
     // The kind is registered from here on.
     let first = Scene::new(installation, "counts-first").await;
     first.set(None, &walk_steps()).await;
+    wait_failure_policy(&first.admin, "Ignore").await;
 
     let scene = Scene::new(installation, "counts-proof").await;
     scene.create_app(&scene.manifest("v1", None)).await;

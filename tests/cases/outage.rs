@@ -8,7 +8,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch
 use kube::core::GroupVersionKind;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
-use support::{ControlPlane, Identity, Installation, Options, eventually};
+use support::{Component, ControlPlane, Identity, Installation, Options, eventually};
 use tokio::time::sleep;
 
 use crate::gate::Gate;
@@ -203,6 +203,55 @@ async fn the_webhook_must_answer_again_as_soon_as_a_policy_is_gone() {
         changes.wait(&["Fail", "Ignore"], &format!("{kind} {how}")).await;
         wait_failure_policy(admin, "Ignore").await;
     }
+}
+
+#[tokio::test]
+async fn an_older_server_relies_on_the_webhook_until_it_is_upgraded() {
+    let options = Options {
+        api_server_flags: vec!["--emulated-version=1.35".to_owned()],
+        ..Options::default()
+    };
+    let control_plane = ControlPlane::start(options).await.unwrap();
+    let mut installation = Installation::start(&control_plane).await.unwrap();
+    let scene = Scene::new(&installation, "older").await;
+    scene.set(Some(0), &walk_steps()).await;
+    assert_eq!(failure_policy(&scene.admin).await.as_deref(), Some("Fail"));
+    scene.set_version("v2").await;
+    scene.wait_state(1, "StepPaused").await;
+
+    control_plane.set_flags(Component::ApiServer, &[]);
+    control_plane
+        .restart_component(Component::ApiServer)
+        .await
+        .unwrap();
+    // The server is asked again from time to time.
+    eventually(
+        SOON * 2,
+        "it relies on the policies",
+        async || match failure_policy(&scene.admin).await {
+            Some(policy) if policy == "Ignore" => Ok(()),
+            other => Err(format!("{other:?}")),
+        },
+    )
+    .await;
+    installation.kill_controller();
+    let held = scene.set_version("v3").await;
+    assert_eq!(partition(&held), names::HOLD_PARTITION);
+
+    // And back: the webhook alone, by its flag. The policies go.
+    installation.set_flags(&["--admission=webhook"]);
+    installation.start_controller().await.unwrap();
+    wait_failure_policy(&scene.admin, "Fail").await;
+    eventually(SOON, "no policy holds", async || {
+        let list = policies(&scene.admin, "MutatingAdmissionPolicy");
+        match list.list(&ListParams::default()).await.unwrap().items.len() {
+            0 => Ok(()),
+            left => Err(left),
+        }
+    })
+    .await;
+    scene.wait_state(1, "StepPaused").await;
+    scene.wait_pods("v3", 1).await;
 }
 
 /// What the webhook's failure policy is written to from now on.

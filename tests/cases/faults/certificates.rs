@@ -18,6 +18,7 @@ use support::{Entry, Identity, Installation, Mark, eventually};
 use super::callers::{Calls, certificates, handshake, trusted};
 use crate::ground::{Ground, at_work};
 use crate::kinds::OwnKind;
+use crate::outage::wait_failure_policy;
 use crate::scene::{SOON, Scene, walk_steps};
 
 /// What a reset may last.
@@ -315,6 +316,7 @@ async fn r56_a_reset_bundle_is_put_right_with_one_write() {
         },
     )
     .await;
+    wait_failure_policy(&scene.admin, "Ignore").await;
     let whole = Registered::bundles(api).await[0].clone();
     assert!(whole.as_str().is_some_and(|bundle| bundle.len() > 100));
 
@@ -360,7 +362,11 @@ async fn r56_a_reset_bundle_is_put_right_with_one_write() {
     other.create_rollout(&walk_steps()).await;
     let writes = registered.wait_writes(mark, MUTATING, 1).await;
     // What is there is left as it is, and the new entry waits for its own.
-    let written = writes[0].request["webhooks"].as_array().unwrap().clone();
+    let operations = writes[0].request.as_array().unwrap();
+    let entries = operations
+        .iter()
+        .find(|operation| operation["path"] == "/webhooks");
+    let written = entries.unwrap()["value"].as_array().unwrap().clone();
     let bundles: Vec<_> = written
         .iter()
         .map(|entry| &entry["clientConfig"]["caBundle"])

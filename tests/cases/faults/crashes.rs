@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 
 use crate::gate::Gate;
 use crate::ground::{Dice, Ground, called, finish, over_or_approved, two_steps};
+use crate::outage::wait_failure_policy;
 use crate::scene::{SOON, Scene, assert_free, partition};
 
 /// Environment variable: how many kills and stops at random moments.
@@ -60,6 +61,7 @@ async fn killed_before_and_after_each_write_of_a_release_and_of_a_rollback() {
     let (mut ground, proxy) = Ground::with_proxy().await;
     let scene = Scene::new(&ground, "each-write").await;
     scene.set(Some(2), &two_steps()).await;
+    wait_failure_policy(&scene.admin, "Ignore").await;
     let gate = Gate::open(&scene).await;
     let audit = ground.control_plane().audit();
     let mark = audit.mark();
