@@ -100,6 +100,15 @@ pub fn all_names() -> Vec<String> {
     ADAPTERS.iter().flat_map(of_adapter).chain([status]).collect()
 }
 
+/// Whether a refusal of the API server is by what confirms a write, webhook or policy: another webhook has changed the template or
+/// the hold. Both are named in its message.
+#[must_use]
+pub fn is_refused_unheld(message: &str) -> bool {
+    let policies = ADAPTERS.iter().map(|adapter| Names::of(*adapter).confirm);
+    let names = policies.chain([names::CONFIRM_WEBHOOK.to_owned()]);
+    names.into_iter().any(|name| message.contains(&name))
+}
+
 /// For whom a policy is: kinds that are updated in one way, and who the controller is.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {

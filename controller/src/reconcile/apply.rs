@@ -2,6 +2,7 @@
 
 use json_patch::{Patch as JsonPatch, PatchOperation, RemoveOperation, TestOperation, jsonptr::PointerBuf};
 use k8s_openapi::api::core::v1::Pod;
+use kruise_rollout::admission::policy::is_refused_unheld;
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::names;
 use kruise_rollout::rollout::{EditKind, Workload};
@@ -32,7 +33,7 @@ pub(super) async fn edit(
     let patch: Patch<()> = Patch::Json(patch.clone());
     let object = match api.patch(&workload.name, &patch_params(), &patch).await {
         // The answer names the webhook that refused.
-        Err(kube::Error::Api(status)) if status.message.contains(names::CONFIRM_WEBHOOK) => {
+        Err(kube::Error::Api(status)) if is_refused_unheld(&status.message) => {
             return Err(rewritten(context, before.as_ref()));
         }
         answer => answer?,
