@@ -10,6 +10,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
+use kruise_rollout::admission::policy::is_refused_unheld;
 use kruise_rollout::names;
 use kruise_rollout::workload::{Freedom, GroupKind, adapter_for};
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch};
@@ -224,7 +225,10 @@ async fn release_once(
     let now = match api.patch(&name, &patch_params(), &patch).await {
         Ok(now) => Some(now),
         Err(kube::Error::Api(status)) if status.code == 404 => None,
-        Err(kube::Error::Api(status)) if matches!(status.code, 409 | 422) => {
+        // It has changed, or a policy that is deleted is in force for another moment.
+        Err(kube::Error::Api(status))
+            if matches!(status.code, 409 | 422) || is_refused_unheld(&status.message) =>
+        {
             api.get_opt(&name).await.map_err(|error| chain(&error))?
         }
         Err(error) => return Err(chain(&error)),

@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use self::inner::Inner;
 use self::place::{is_of_kind, target_of};
 use self::pods::Pods;
+use crate::lease::Term;
 
 pub(crate) use self::kinds::Watch;
 pub(crate) use self::place::{Key, Place, key_of};
@@ -50,6 +51,7 @@ pub(crate) struct Snapshot {
     pub(crate) proof: Proof,
     pub(crate) strays: Vec<(Workload, &'static dyn Adapter, Arc<View>)>,
     pub(crate) rival: Option<String>,
+    pub(crate) first_look: bool,
 }
 
 impl World {
@@ -102,6 +104,7 @@ impl World {
         let mut concerned = inner.drop_claim(key);
         inner.rollouts.remove(key);
         inner.proofs.remove(key);
+        inner.looked.remove(key);
         concerned.push(key.clone());
         concerned
     }
@@ -236,8 +239,16 @@ impl World {
             .collect()
     }
 
-    /// Everything about one Rollout; `None` before all Rollouts have been read once.
-    pub(crate) fn snapshot(&self, key: &Key) -> Option<Snapshot> {
+    /// The first look at a Rollout in this term was had: what was decided then, with its workload in sight, has been carried out.
+    pub(crate) fn looked(&self, key: &Key, term: Term) {
+        let mut inner = self.lock();
+        if inner.rollouts.contains_key(key) {
+            inner.looked.insert(key.clone(), term);
+        }
+    }
+
+    /// Everything about one Rollout, to be decided on in this term; `None` before all Rollouts have been read once.
+    pub(crate) fn snapshot(&self, key: &Key, term: Term) -> Option<Snapshot> {
         if !self.knows_rollouts() {
             return None;
         }
@@ -269,6 +280,7 @@ impl World {
             watch: kind.map_or(Watch::Starting, |kind| kind.watch.clone()),
             pods: inner.pods.of(&key.namespace, &uid),
             proof,
+            first_look: inner.looked.get(key) != Some(&term),
             strays: inner.strays(key, workload.as_ref()),
             rival: rollout
                 .as_deref()
@@ -323,5 +335,25 @@ mod tests {
         world.drop_rollout(&key);
         world.put_answered_rollout(rollout());
         assert!(world.rollout_keys().is_empty());
+    }
+
+    #[test]
+    fn each_term_has_a_first_look_at_each_rollout() {
+        let world = World::default();
+        let mut rollout = Rollout::new("ro", Default::default());
+        rollout.metadata.namespace = Some("shop".to_owned());
+        let key = key_of(&rollout);
+        let first_look = |term| world.snapshot(&key, Term(term)).unwrap().first_look;
+        world.put_rollout(rollout.clone());
+        world.rollouts_known();
+        assert!(first_look(1));
+        world.looked(&key, Term(1));
+        assert!(!first_look(1) && first_look(2));
+        world.looked(&key, Term(2));
+        assert!(!first_look(2));
+        world.drop_rollout(&key);
+        world.looked(&key, Term(2));
+        world.put_rollout(rollout);
+        assert!(first_look(2));
     }
 }

@@ -1,3 +1,4 @@
+use super::away::tell_changes;
 use super::back::{free, is_free};
 use super::observed::{Children, Observed, Proof, Stray, Target, Workload};
 use super::release::{Release, advance};
@@ -318,6 +319,9 @@ fn govern_present(draft: &mut Draft<'_>, observed: &Observed<'_>, rollout: &Roll
         }
         Some(_) => at_rest(draft, observed, p, &plan),
         None => unmarked(draft, observed, p),
+    }
+    if observed.first_look {
+        tell_changes(draft, p, &plan);
     }
 }
 

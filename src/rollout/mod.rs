@@ -8,6 +8,7 @@
 //! StepUpgrade (pods are replaced and become ready), StepPaused (waits for its seconds or for approval), StepReady (written by a
 //! person: approved), Completed.
 
+mod away;
 mod back;
 mod course;
 mod deadline;

@@ -287,6 +287,13 @@ pub(super) fn record_revision(canary: &mut CanaryStatus, view: &View, children: 
         canary.canary_replicas = i32::try_from(counted.pods).unwrap_or(i32::MAX);
         canary.canary_ready_replicas = i32::try_from(counted.ready).unwrap_or(i32::MAX);
     }
+    record_workload(canary, view);
+    canary.observed_workload_replicas = i32::try_from(view.replicas).ok();
+}
+
+/// Which object the status speaks of.
+pub(super) fn record_workload(canary: &mut CanaryStatus, view: &View) {
+    canary.observed_workload_uid.clone_from(&view.uid);
     canary.observed_workload_generation = view.generation;
 }
 

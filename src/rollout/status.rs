@@ -94,6 +94,13 @@ impl<'a> Draft<'a> {
         self.actions.iter().any(edit)
     }
 
+    /// Whether the workload is going to be held, since admission did not do it.
+    pub(super) fn holds(&self) -> bool {
+        let kind = EditKind::Hold;
+        let hold = |action: &Action| matches!(action, Action::Edit { kind: edit, .. } if *edit == kind);
+        self.actions.iter().any(hold)
+    }
+
     pub(super) fn act(&mut self, action: Action) {
         self.actions.push(action);
     }
@@ -296,6 +303,7 @@ pub(super) fn settled(canary: &mut CanaryStatus, steps: usize) {
     canary.next_step_index = -1;
     canary.current_step_state = step_state::COMPLETED.to_owned();
     canary.finalising_step = String::new();
+    canary.observed_workload_replicas = None;
 }
 
 /// The command that sets the workload-type label.
@@ -343,6 +351,8 @@ pub(super) mod why {
     pub(crate) const REWRITTEN: &str = "TemplateRewritten";
     pub(crate) const DEADLINE: &str = "ProgressDeadlineExceeded";
     pub(crate) const IN_THE_WAY: &str = "PodInTheWay";
+    /// Of an event.
+    pub(crate) const AWAY: &str = "ChangedWhileAway";
 }
 
 pub(super) fn progressing(draft: &mut Draft<'_>, reason: &str) {

@@ -2,6 +2,7 @@
 //! and approvers.
 
 mod api;
+mod away;
 mod batches;
 mod clock;
 mod cluster;

@@ -78,7 +78,7 @@ async fn kubectl_apply_of_the_manifest_releases_nothing() {
         rhythm.tick().await;
         let (_, stderr) = scene.kubectl_apply(&manifest).await;
         assert!(
-            stderr.contains("Warning: a release is in progress: the partition stays at 4 or above"),
+            stderr.contains("a release is in progress: the partition stays at 4 or above"),
             "{stderr}"
         );
         assert_eq!(partition(&scene.app().await), &json!(4));

@@ -34,12 +34,16 @@ const CALL: Duration = Duration::from_secs(1);
 
 /// Whether this replica writes.
 #[derive(Clone, Debug)]
-pub(crate) struct Leadership(watch::Receiver<bool>);
+pub(crate) struct Leadership(watch::Receiver<Option<Term>>);
+
+/// One time of writing, from when the lease is taken until it is lost: a number that this process has not used before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Term(pub(crate) u64);
 
 impl Leadership {
     /// Always: of a controller that runs alone.
     pub(crate) fn alone() -> Self {
-        let (sender, receiver) = watch::channel(true);
+        let (sender, receiver) = watch::channel(Some(Term(1)));
         // The last value stays readable after the sender has gone.
         drop(sender);
         Self(receiver)
@@ -47,6 +51,11 @@ impl Leadership {
 
     /// Whether this replica writes now.
     pub(crate) fn holds(&self) -> bool {
+        self.term().is_some()
+    }
+
+    /// Since when this replica writes, if it does.
+    pub(crate) fn term(&self) -> Option<Term> {
         *self.0.borrow()
     }
 
@@ -59,14 +68,14 @@ impl Leadership {
 
     /// Waits until this replica writes.
     pub(crate) async fn gained(&mut self) {
-        if self.0.wait_for(|leads| *leads).await.is_err() && !self.holds() {
+        if self.0.wait_for(Option::is_some).await.is_err() && !self.holds() {
             std::future::pending::<()>().await;
         }
     }
 
     /// Waits until it does not.
     pub(crate) async fn lost(&mut self) {
-        if self.0.wait_for(|leads| !*leads).await.is_err() && self.holds() {
+        if self.0.wait_for(Option::is_none).await.is_err() && self.holds() {
             std::future::pending::<()>().await;
         }
     }
@@ -76,7 +85,8 @@ impl Leadership {
 pub(crate) struct Keeper {
     api: Api<Lease>,
     me: String,
-    leads: watch::Sender<bool>,
+    leads: watch::Sender<Option<Term>>,
+    terms: u64,
     metrics: Arc<Metrics>,
     seen: Option<Seen>,
     changed: Instant,
@@ -99,7 +109,7 @@ impl Keeper {
         me: String,
         metrics: Arc<Metrics>,
     ) -> (Self, Leadership) {
-        let (leads, leadership) = watch::channel(false);
+        let (leads, leadership) = watch::channel(None);
         let now = Instant::now();
         let api = Api::namespaced(client, namespace);
         (
@@ -107,6 +117,7 @@ impl Keeper {
                 api,
                 me,
                 leads,
+                terms: 0,
                 metrics,
                 seen: None,
                 changed: now,
@@ -135,11 +146,11 @@ impl Keeper {
         let mut next_call = Instant::now();
         loop {
             let acts_until = self.renewed + ACTS_FOR;
-            let leads = *self.leads.borrow();
+            let leads = self.leads();
             tokio::select! {
                 Some(event) = events.next() => {
                     known |= self.see(event);
-                    if *self.leads.borrow() || !known {
+                    if self.leads() || !known {
                         continue;
                     }
                 }
@@ -222,7 +233,7 @@ impl Keeper {
             Call::Done => {
                 // Counted from before the call: the server may have written at once and answered late.
                 self.renewed = began;
-                if !*self.leads.borrow() && began.elapsed() < ACTS_FOR {
+                if !self.leads() && began.elapsed() < ACTS_FOR {
                     tracing::info!(me = self.me, "Took the lease.");
                     self.set(true);
                 }
@@ -286,10 +297,18 @@ impl Keeper {
         }
     }
 
+    fn leads(&self) -> bool {
+        self.leads.borrow().is_some()
+    }
+
     /// Says whether this replica writes; whether that is news.
     fn set(&mut self, leads: bool) -> bool {
         self.metrics.leads(leads);
-        self.leads
-            .send_if_modified(|now| std::mem::replace(now, leads) != leads)
+        if leads == self.leads() {
+            return false;
+        }
+        self.terms += u64::from(leads);
+        self.leads.send_replace(leads.then_some(Term(self.terms)));
+        true
     }
 }

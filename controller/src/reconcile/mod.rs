@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
 use crate::events::Event;
-use crate::lease::Leadership;
+use crate::lease::{Leadership, Term};
 use crate::queue::Turn;
 use crate::telemetry::chain;
 use crate::world::{Key, Snapshot, Watch};
@@ -44,6 +44,11 @@ pub(crate) async fn work(
     stop: CancellationToken,
 ) -> Result<(), Infallible> {
     let mut tasks = JoinSet::new();
+    let first_looks = look_at_all(context.clone(), leadership.clone());
+    let until = stop.clone();
+    tasks.spawn(async move {
+        until.run_until_cancelled(first_looks).await;
+    });
     for _ in 0..workers {
         let (context, mut leadership, stop) = (context.clone(), leadership.clone(), stop.clone());
         tasks.spawn(async move {
@@ -51,13 +56,12 @@ pub(crate) async fn work(
                 let Some(key) = stop.run_until_cancelled(context.queue.next()).await else {
                     break;
                 };
-                let turn = if leadership.holds() {
-                    tokio::select! {
-                        turn = reconcile(&context, &key) => turn,
+                let turn = match leadership.term() {
+                    Some(term) => tokio::select! {
+                        turn = reconcile(&context, &key, term) => turn,
                         () = leadership.lost() => Turn::Failed,
-                    }
-                } else {
-                    Turn::Failed
+                    },
+                    None => Turn::Failed,
                 };
                 context.queue.end(&key, turn);
             }
@@ -69,6 +73,16 @@ pub(crate) async fn work(
         }
     }
     Ok(())
+}
+
+/// Queues all Rollouts whenever this replica begins to write: a first look that waits for a change would take that one for a change
+/// of before.
+async fn look_at_all(context: Arc<Context>, mut leadership: Leadership) -> Infallible {
+    loop {
+        leadership.gained().await;
+        context.look_at(context.world.rollout_keys());
+        leadership.lost().await;
+    }
 }
 
 /// Why a turn ended early.
@@ -126,15 +140,19 @@ fn is_verdict(status: &Status) -> bool {
     }
 }
 
-async fn reconcile(context: &Arc<Context>, key: &Key) -> Turn {
+async fn reconcile(context: &Arc<Context>, key: &Key, term: Term) -> Turn {
     let began = Instant::now();
-    let Some(snapshot) = context.world.snapshot(key) else {
+    let Some(snapshot) = context.world.snapshot(key, term) else {
         return Turn::Done;
     };
     let now = Timestamp::now();
     let decision = decide(&observe(context, key, &snapshot, now));
     let (outcome, turn) = match apply(context, key, &snapshot, &decision).await {
         Ok(wake) => {
+            if let (true, Some(Ok(_))) = (snapshot.first_look, &snapshot.seen) {
+                // Nothing was awaited since the events were told, so they are not told again.
+                context.world.looked(key, term);
+            }
             let outcome = if decision.actions.is_empty() && decision.status.is_none() {
                 "silent"
             } else {
@@ -215,6 +233,7 @@ fn observe<'a>(context: &'a Context, key: &'a Key, snapshot: &'a Snapshot, now: 
         rival: snapshot.rival.as_deref(),
         own_namespace: &context.namespace,
         replace_stuck_pods: context.replace_stuck_pods,
+        first_look: snapshot.first_look,
         now,
     }
 }

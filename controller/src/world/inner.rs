@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::place::{is_of_kind, target_of};
 use super::pods::Pods;
 use super::{Key, Place, Seen, Watch, key_of};
+use crate::lease::Term;
 
 /// A kind of workloads.
 pub(super) struct Kind {
@@ -42,6 +43,8 @@ pub(super) struct Inner {
     pub(super) held: BTreeSet<Place>,
     pub(super) by_uid: HashMap<String, Place>,
     pub(super) proofs: HashMap<Key, (String, Proof)>,
+    /// In which term the first look at a Rollout was had.
+    pub(super) looked: HashMap<Key, Term>,
     /// Workloads, by UID, of which the last write of ours came back with another template, and from the second time on until when
     /// nothing is granted.
     pub(super) rewritten: HashMap<String, Option<Timestamp>>,

@@ -110,6 +110,12 @@ impl RolloutStatus {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["podTemplateHash", "nextStepIndex", "finalisingStep", "currentStepState", "canaryRevision", "canaryReplicas", "canaryReadyReplicas"]))]
 pub struct CanaryStatus {
+    /// UID of the workload that this status speaks of.
+    #[serde(rename = "observedWorkloadUID", skip_serializing_if = "String::is_empty")]
+    pub observed_workload_uid: String,
+    /// In a release, the number of replicas that it goes by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_workload_replicas: Option<i32>,
     /// Generation of the workload that this status speaks of.
     #[serde(skip_serializing_if = "is_zero_i64")]
     pub observed_workload_generation: i64,

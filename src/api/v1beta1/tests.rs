@@ -123,6 +123,8 @@ const REST: &[(&str, &str)] = &[
     ("status.canaryStatus.canaryRevision", "string!"),
     ("status.canaryStatus.canaryReplicas", "integer/int32!"),
     ("status.canaryStatus.canaryReadyReplicas", "integer/int32!"),
+    ("status.canaryStatus.observedWorkloadUID", "string"),
+    ("status.canaryStatus.observedWorkloadReplicas", "integer/int32"),
     ("status.canaryStatus.templateId", "string"),
     ("status.canaryStatus.stableTemplateId", "string"),
     ("status.canaryStatus.rolledBack", "boolean"),

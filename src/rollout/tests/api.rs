@@ -9,6 +9,8 @@ use crate::names;
 /// What befalls one write of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
+    /// Nothing: it is the one after it that fails.
+    None,
     /// 409, or 422 of a test: as if somebody else had been faster.
     Conflict,
     /// 403: the right is missing.
@@ -44,7 +46,7 @@ impl World {
     /// The next write of the controller: what befalls it before it is stored.
     pub(super) fn arrives(&mut self) -> Result<(), Failure> {
         match self.faults.front() {
-            Some(Fault::Lost) | None => Ok(()),
+            Some(Fault::Lost | Fault::None) | None => Ok(()),
             Some(Fault::Conflict) => self.lost(Failure::Raced),
             Some(Fault::Refused) => self.lost(Failure::Refused),
             Some(Fault::Broken) => self.lost(Failure::Broken),
@@ -60,6 +62,10 @@ impl World {
     pub(super) fn answered(&mut self) -> Result<(), Failure> {
         match self.faults.front() {
             Some(Fault::Lost) => self.lost(Failure::Broken),
+            Some(Fault::None) => {
+                self.faults.pop_front();
+                Ok(())
+            }
             _ => Ok(()),
         }
     }

@@ -33,6 +33,7 @@ impl World {
     pub(super) fn restart(&mut self) {
         self.proof = Proof::Unknown;
         self.watching = false;
+        self.looked = false;
         self.rewritten = None;
     }
 
@@ -49,6 +50,10 @@ impl World {
     }
 
     pub(super) fn decide(&self, seen: &Seen) -> Decision {
+        self.decide_at(seen, !self.looked)
+    }
+
+    fn decide_at(&self, seen: &Seen, first_look: bool) -> Decision {
         let name = app();
         let view = self.view_of(seen);
         let uid = view
@@ -126,6 +131,7 @@ impl World {
             rival: self.rival,
             own_namespace: names::DEFAULT_NAMESPACE,
             replace_stuck_pods: self.replaces,
+            first_look,
             now: self.now,
         })
     }
@@ -135,10 +141,12 @@ impl World {
         self.control_on(&self.seen(), usize::MAX);
     }
 
-    /// The controller acts on what it saw, and dies after so many actions.
+    /// The controller acts on what it saw, and dies after so many actions. It tells of them when all is done.
     pub(super) fn control_on(&mut self, seen: &Seen, survives: usize) {
         let decision = self.begin(seen);
-        for (done, action) in decision.actions.iter().enumerate() {
+        let announces = |action: &Action| matches!(action, Action::Announce(_));
+        let (events, actions): (Vec<_>, Vec<_>) = decision.actions.into_iter().partition(announces);
+        for (done, action) in actions.iter().enumerate() {
             if done >= survives {
                 return self.restart();
             }
@@ -146,14 +154,24 @@ impl World {
                 return self.tell(seen, failure);
             }
         }
-        if decision.actions.len() >= survives {
+        if actions.len() >= survives {
             return self.restart();
         }
         if let Some(status) = decision.status
             && let Err(failure) = self.write_status(seen, status)
         {
-            self.tell(seen, failure);
+            return self.tell(seen, failure);
         }
+        for event in &events {
+            // Nothing befalls an event.
+            let _ = self.act(seen, event);
+        }
+        self.has_looked(seen);
+    }
+
+    /// All that was decided on this has been done.
+    pub(super) fn has_looked(&mut self, seen: &Seen) {
+        self.looked |= self.view_of(seen).is_some_and(|view| view.is_ok());
     }
 
     /// The controller decides, and watches pods of a workload that is held.
@@ -403,11 +421,13 @@ impl World {
         )
     }
 
-    /// The controller wants nothing of a world that is settled, and nothing has escaped.
+    /// The controller wants nothing of a world that is settled, nor does one that comes after it, and nothing has escaped.
     pub(super) fn check(&self) {
-        let decision = self.decide(&self.seen());
-        let quiet = decision.actions.is_empty() && decision.status.is_none();
-        assert!(quiet, "not silent: {:?}\n{:?}", decision.actions, decision.status);
+        for first_look in [false, true] {
+            let decision = self.decide_at(&self.seen(), first_look);
+            let quiet = decision.actions.is_empty() && decision.status.is_none();
+            assert!(quiet, "not silent: {:?}\n{:?}", decision.actions, decision.status);
+        }
         assert_eq!(self.oracle.breaches, Vec::<String>::new());
     }
 

@@ -28,6 +28,7 @@ enum Call {
 struct Process {
     proof: Proof,
     watching: bool,
+    looked: bool,
     /// Its place in the past, for each part.
     rollout: usize,
     workload: usize,
@@ -48,6 +49,7 @@ impl Processes {
         let process = Process {
             proof: Proof::Unknown,
             watching: false,
+            looked: false,
             rollout: 0,
             workload: 0,
             pods: 0,
@@ -108,13 +110,13 @@ impl Processes {
         let Some((seen, mut calls)) = self.processes[who].turn.take() else {
             return;
         };
-        let Some(call) = calls.pop_front() else { return };
+        let Some(call) = calls.pop_front() else {
+            return self.as_process(world, who, |world| world.has_looked(&seen));
+        };
         match self.as_process(world, who, |world| make(world, &seen, call.clone())) {
             Ok(()) => {
                 self.takes_the_answer(world, who, &call);
-                if !calls.is_empty() {
-                    self.processes[who].turn = Some((seen, calls));
-                }
+                self.processes[who].turn = Some((seen, calls));
             }
             Err(failure) => self.as_process(world, who, |world| world.tell(&seen, failure)),
         }
@@ -126,6 +128,7 @@ impl Processes {
             && let Some(call) = calls.pop_front()
         {
             self.wire.push_back((who, seen, call));
+            self.processes[who].looked = false;
         }
     }
 
@@ -142,7 +145,8 @@ impl Processes {
             self.catch_up(who, part);
         }
         let process = &mut self.processes[who];
-        (process.proof, process.watching, process.turn) = (Proof::Unknown, false, None);
+        (process.proof, process.turn) = (Proof::Unknown, None);
+        (process.watching, process.looked) = (false, false);
     }
 
     /// The answer to a write is in the cache before the watch tells of it.
@@ -168,6 +172,7 @@ impl Processes {
         let mut swap = |world: &mut World| {
             std::mem::swap(&mut world.proof, &mut self.processes[who].proof);
             std::mem::swap(&mut world.watching, &mut self.processes[who].watching);
+            std::mem::swap(&mut world.looked, &mut self.processes[who].looked);
         };
         swap(world);
         let result = f(world);

@@ -90,9 +90,10 @@ pub(super) struct World {
     pub(super) replaces: bool,
     /// An older Rollout for the same workload.
     pub(super) rival: Option<&'static str>,
-    /// The controller's memory: the proof, and whether its pod watch is filled.
+    /// The controller's memory: the proof, whether its pod watch is filled, and whether it has had its first look.
     pub(super) proof: Proof,
     pub(super) watching: bool,
+    pub(super) looked: bool,
     /// Until when nothing is granted, since every write changes the template.
     pub(super) rewritten: Option<Timestamp>,
     /// Counts writes.
@@ -204,6 +205,7 @@ impl World {
             rival: None,
             proof: Proof::Unknown,
             watching: false,
+            looked: false,
             rewritten: None,
             clock: 0,
             partitions: Vec::new(),

@@ -1,14 +1,16 @@
 //! While the webhook is away: only what could loosen a hold waits for it.
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kruise_rollout::names;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::json;
 use support::eventually;
 use tokio::task::JoinSet;
+use tokio::time::{Duration, interval};
 
-use crate::ground::{Ground, at_work};
+use crate::ground::{Ground, at_work, finish, two_steps};
 use crate::scene::{APP, SOON, Scene, image, partition, walk_steps};
 use crate::writes::Answer;
 
@@ -237,4 +239,95 @@ async fn r50_the_webhook_is_not_in_its_own_way() {
     let again = installation.replica(None, &["--leader-elect=false"]).unwrap();
     at_work(&installation, &again).await;
     is_held(&stateful_set, "v2").await;
+}
+
+/// Keeps the lease from all controllers until the tasks are dropped.
+async fn keep_the_lease(scene: &Scene<'_>) -> (Api<Lease>, JoinSet<()>) {
+    let leases: Api<Lease> = Api::namespaced(scene.admin.clone(), names::DEFAULT_NAMESPACE);
+    let renewed = leases.clone();
+    let renew = async move || {
+        let now = jiff::Timestamp::now()
+            .strftime("%Y-%m-%dT%H:%M:%S%.6fZ")
+            .to_string();
+        let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": names::CONTROLLER},
+            "spec": {"holderIdentity": "nobody-at-work", "renewTime": now}});
+        let params = PatchParams::apply("the-case").force();
+        renewed
+            .patch(names::CONTROLLER, &params, &Patch::Apply(lease))
+            .await
+            .unwrap();
+    };
+    renew().await;
+    let mut renewals = JoinSet::new();
+    renewals.spawn(async move {
+        let mut rhythm = interval(Duration::from_millis(500));
+        loop {
+            rhythm.tick().await;
+            renew().await;
+        }
+    });
+    (leases, renewals)
+}
+
+/// What was said of changes that nobody was there to see.
+async fn told(scene: &Scene<'_>) -> Vec<String> {
+    let events: Api<Event> = Api::namespaced(scene.admin.clone(), scene.namespace.name());
+    let fields = "involvedObject.kind=Rollout,type=Normal,reason=ChangedWhileAway";
+    let events = events.list(&ListParams::default().fields(fields)).await.unwrap();
+    events
+        .items
+        .into_iter()
+        .filter_map(|event| event.message)
+        .collect()
+}
+
+/// A replica that does not lead holds what people write; who leads next finds it and goes on.
+#[tokio::test]
+async fn what_was_changed_while_nobody_led_is_told_once() {
+    let installation = Ground::without_rollouts().await;
+    let changed = Scene::new(&installation, "meanwhile").await;
+    let unchanged = Scene::new(&installation, "meanwhile-not").await;
+    let (leases, renewals) = keep_the_lease(&changed).await;
+    let standby = installation.replica(None, &[]).unwrap();
+    standby.wait_ready().await;
+    let first = installation
+        .replica(Some(standby.webhook), &["--leader-elect=false"])
+        .unwrap();
+    at_work(&installation, &first).await;
+    let steps = two_steps();
+    tokio::join!(changed.set(Some(0), &steps), unchanged.set(Some(0), &steps));
+    unchanged.set_version("v2").await;
+    unchanged.wait_state(1, "StepPaused").await;
+
+    first.process.kill();
+    let held = changed.set_version("v2").await;
+    assert_eq!(partition(&held), names::HOLD_PARTITION);
+    assert_eq!(changed.rollout().await["status"]["phase"], "Healthy");
+
+    drop(renewals);
+    let nobody = Patch::Merge(json!({"spec": {"holderIdentity": ""}}));
+    leases
+        .patch(names::CONTROLLER, &PatchParams::default(), &nobody)
+        .await
+        .unwrap();
+    changed.wait_state(1, "StepPaused").await;
+    let words = "while no controller was at work: a new template of MyStatefulApp.example.io my-app was held; \
+                 its release starts now at step 1 of 2";
+    eventually(SOON, "an event tells of the change", async || {
+        let told = told(&changed).await;
+        if told == [words] {
+            Ok(())
+        } else {
+            Err(format!("{told:?}"))
+        }
+    })
+    .await;
+    tokio::join!(finish(&changed, "v2"), finish(&unchanged, "v2"));
+
+    // A change under its eyes.
+    changed.set_version("v3").await;
+    changed.wait_state(1, "StepPaused").await;
+    finish(&changed, "v3").await;
+    assert_eq!(told(&changed).await, [words]);
+    assert_eq!(told(&unchanged).await, [""; 0]);
 }
