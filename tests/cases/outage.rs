@@ -115,6 +115,13 @@ async fn with_every_process_of_ours_stopped_updates_pass_and_nothing_escapes() {
     for scene in &scenes {
         scene.wait_state(1, "StepPaused").await;
         scene.wait_pods("v2", 1).await;
+        eventually(SOON, "what was changed meanwhile is told", async || {
+            match scene.events("ChangedWhileAway").await.as_slice() {
+                [told] if told.contains("a new template") => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
         scene.approve().await;
     }
     for scene in &scenes {

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::names;
 use kube::Client;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 use support::{Identity, Installation, TestNamespace, eventually};
@@ -270,6 +270,15 @@ impl<'a> Scene<'a> {
             (id.or(batch)).map(|_| format!("{name} {} {}", text(id), text(batch)))
         });
         labelled.collect()
+    }
+
+    /// Messages of the events with this reason.
+    pub async fn events(&self, reason: &str) -> Vec<String> {
+        let events: Api<Event> = Api::namespaced(self.admin.clone(), self.namespace.name());
+        let fields = ListParams::default().fields(&format!("reason={reason}"));
+        let events = events.list(&fields).await.unwrap();
+        let messages = events.items.into_iter().filter_map(|event| event.message);
+        messages.collect()
     }
 
     /// Images and readiness of the pods that nobody has asked to leave, by name.

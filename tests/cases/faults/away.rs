@@ -1,9 +1,9 @@
 //! While the webhook is away: only what could loosen a hold waits for it.
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kruise_rollout::names;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::json;
 use support::eventually;
@@ -269,17 +269,8 @@ async fn keep_the_lease(scene: &Scene<'_>) -> (Api<Lease>, JoinSet<()>) {
     (leases, renewals)
 }
 
-/// What was said of changes that nobody was there to see.
-async fn told(scene: &Scene<'_>) -> Vec<String> {
-    let events: Api<Event> = Api::namespaced(scene.admin.clone(), scene.namespace.name());
-    let fields = "involvedObject.kind=Rollout,type=Normal,reason=ChangedWhileAway";
-    let events = events.list(&ListParams::default().fields(fields)).await.unwrap();
-    events
-        .items
-        .into_iter()
-        .filter_map(|event| event.message)
-        .collect()
-}
+/// Reason of the event that tells of changes that nobody was there to see.
+const AWAY: &str = "ChangedWhileAway";
 
 /// A replica that does not lead holds what people write; who leads next finds it and goes on.
 #[tokio::test]
@@ -314,7 +305,7 @@ async fn what_was_changed_while_nobody_led_is_told_once() {
     let words = "while no controller was at work: a new template of MyStatefulApp.example.io my-app was held; \
                  its release starts now at step 1 of 2";
     eventually(SOON, "an event tells of the change", async || {
-        let told = told(&changed).await;
+        let told = changed.events(AWAY).await;
         if told == [words] {
             Ok(())
         } else {
@@ -328,6 +319,6 @@ async fn what_was_changed_while_nobody_led_is_told_once() {
     changed.set_version("v3").await;
     changed.wait_state(1, "StepPaused").await;
     finish(&changed, "v3").await;
-    assert_eq!(told(&changed).await, [words]);
-    assert_eq!(told(&unchanged).await, [""; 0]);
+    assert_eq!(changed.events(AWAY).await, [words]);
+    assert_eq!(unchanged.events(AWAY).await, [""; 0]);
 }

@@ -1,7 +1,7 @@
 //! A StatefulSet of Kubernetes' own under a Rollout, and what the controller did to its pods.
 
-use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::api::{Api, ListParams};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::Api;
 use serde_json::{Value, json};
 use support::{Identity, Mark};
 
@@ -39,15 +39,5 @@ pub fn deleted_by_the_controller(scene: &Scene<'_>, since: Mark) -> Vec<String> 
             entry.namespace == scene.namespace.name() && entry.user == Identity::Controller.user()
         })
         .map(|entry| entry.name)
-        .collect()
-}
-
-/// Messages of the events about the Rollout with this reason.
-pub async fn events(scene: &Scene<'_>, reason: &str) -> Vec<String> {
-    let events: Api<Event> = Api::namespaced(scene.admin.clone(), scene.namespace.name());
-    let all = events.list(&ListParams::default()).await.unwrap();
-    all.into_iter()
-        .filter(|event| event.reason.as_deref() == Some(reason))
-        .filter_map(|event| event.message)
         .collect()
 }

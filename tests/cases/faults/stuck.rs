@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use support::{ControlPlane, Identity, Installation, Options, eventually, installed};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::native::{deleted_by_the_controller, events, govern, managed, pods};
+use super::native::{deleted_by_the_controller, govern, managed, pods};
 use crate::gate::Gate;
 use crate::plugin::{Said, kruise};
 use crate::scene::{ROLLOUT, SOON, Scene, condition, partition, walk_steps};
@@ -99,7 +99,7 @@ async fn comes_back(prefix: &str, management: &str, back: Back) {
     assert!(gate.steps("bad").await.iter().all(|(_, pods)| *pods <= 1));
     if management == "OrderedReady" {
         let said = eventually(SOON, "the event", async || {
-            events(&scene, "StuckPodReplaced").await.pop().ok_or("none")
+            scene.events("StuckPodReplaced").await.pop().ok_or("none")
         })
         .await;
         assert!(
@@ -195,7 +195,7 @@ async fn r05_a_crashing_batch_says_what_is_wrong_and_since_when() {
         assert!(message(&rollout).contains(&facts), "{}", message(&rollout));
         assert_eq!(partition(&scene.app().await), 4);
         let warned = eventually(SOON, "the event", async || {
-            events(&scene, "Stalled").await.pop().ok_or("none")
+            scene.events("Stalled").await.pop().ok_or("none")
         })
         .await;
         assert!(warned.contains(&facts), "{warned}");
