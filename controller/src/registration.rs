@@ -69,8 +69,8 @@ pub(crate) struct Registrar {
     proven: BTreeSet<GroupKind>,
     in_place: InPlace,
     objects: BTreeMap<(Sort, String), Kept>,
-    /// The sorts that have been listed; the server may not have all.
-    listed: BTreeSet<Sort>,
+    /// Of each sort, whether the server has it, once it has been asked.
+    served: BTreeMap<Sort, bool>,
     owner: Option<Value>,
 }
 
@@ -118,7 +118,7 @@ impl Registrar {
             proven: BTreeSet::new(),
             in_place: InPlace::default(),
             objects: BTreeMap::new(),
-            listed: BTreeSet::new(),
+            served: BTreeMap::new(),
             owner: None,
         };
         (registrar, prover)
@@ -144,15 +144,14 @@ impl Registrar {
                 () = sleep_until(again.unwrap_or_else(Instant::now)), if again.is_some() => {}
             }
             again = None;
-            if ![Sort::MutatingWebhook, Sort::ValidatingWebhook]
-                .iter()
-                .all(|sort| self.listed.contains(sort))
-            {
+            if !Sort::WEBHOOKS.iter().all(|sort| self.serves(*sort)) {
                 continue;
             }
             self.tell_trusted();
+            // Before all is known that there is, an entry might be told to fail no more, or again.
+            let known = self.served.len() == Sort::ALL.len();
             // Of several replicas the one that leads writes.
-            if !self.leadership.holds() {
+            if !known || !self.leadership.holds() {
                 self.to_prove
                     .send_if_modified(|kinds| !std::mem::take(kinds).is_empty());
                 continue;
@@ -172,7 +171,7 @@ impl Registrar {
     fn see(&mut self, sort: Sort, seen: Seen) {
         match seen {
             Seen::All(mut objects) => {
-                self.listed.insert(sort);
+                self.served.insert(sort, true);
                 for ((_, name), kept) in self
                     .objects
                     .range_mut((sort, String::new())..)
@@ -185,7 +184,7 @@ impl Registrar {
                 }
             }
             Seen::NotServed => {
-                if self.listed.remove(&sort) {
+                if self.served.insert(sort, false) == Some(true) {
                     tracing::warn!(
                         kind = sort.resource().kind,
                         "The API server has no such kind any more."
@@ -194,6 +193,10 @@ impl Registrar {
                 self.objects.retain(|(of, _), _| *of != sort);
             }
         }
+    }
+
+    fn serves(&self, sort: Sort) -> bool {
+        self.served.get(&sort) == Some(&true)
     }
 
     fn kept(&mut self, sort: Sort, name: &str) -> &mut Kept {
@@ -210,7 +213,7 @@ impl Registrar {
         let configurations = self
             .objects
             .iter()
-            .filter(|((sort, _), _)| *sort <= Sort::ValidatingWebhook);
+            .filter(|((sort, _), _)| Sort::WEBHOOKS.contains(sort));
         let bundles: BTreeSet<_> = configurations.flat_map(|(_, kept)| kept.bundles()).collect();
         self.trusted.send_if_modified(|trusted| {
             let new = trusted.0 != bundles;
@@ -247,7 +250,7 @@ impl Registrar {
     /// The policies that there should be, where the server has such: validating ones are older than mutating ones.
     fn policies(&self, governed: &Governed) -> Vec<Wish> {
         let (username, namespace) = (&self.context.username, &self.context.namespace);
-        let has = |sorts: &[Sort]| sorts.iter().all(|sort| self.listed.contains(sort));
+        let has = |sorts: &[Sort]| sorts.iter().all(|sort| self.serves(*sort));
         let mut wanted = Vec::new();
         if has(&Sort::VALIDATING) {
             wanted.extend(Wish::status(username, self.switches.jumps));
@@ -302,7 +305,7 @@ impl Registrar {
         dispensed: &[GroupKind],
     ) -> kube::Result<Vec<Instant>> {
         let mut later = Vec::new();
-        for sort in [Sort::MutatingWebhook, Sort::ValidatingWebhook] {
+        for sort in Sort::WEBHOOKS {
             let kept = self
                 .objects
                 .entry((sort, names::WEBHOOK_CONFIGURATION.to_owned()))
@@ -343,7 +346,7 @@ impl Registrar {
         // As long as not all kinds are known, none is given up.
         if governed.complete || !self.switches.hold {
             let needless = |(of, kept): &(&(Sort, String), &Kept)| {
-                of.0 > Sort::ValidatingWebhook && !named.contains(of) && !kept.seen().is_null()
+                !Sort::WEBHOOKS.contains(&of.0) && !named.contains(of) && !kept.seen().is_null()
             };
             let needless: Vec<_> = self
                 .objects

@@ -122,13 +122,20 @@ async fn remove_registrations(client: &Client, dry_run: bool) -> Result<(), Erro
     for sort in Sort::ALL.into_iter().rev() {
         let resource = sort.resource();
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-        let params = DeleteParams {
-            dry_run,
-            ..DeleteParams::default()
-        };
         for name in sort.names() {
-            match api.delete(&name, &params).await {
-                Ok(_) => tracing::info!(dry_run, "Deleted {} {name}.", resource.kind),
+            let done = if dry_run {
+                api.get_metadata_opt(&name).await.map(|found| found.map(drop))
+            } else {
+                api.delete(&name, &DeleteParams::default())
+                    .await
+                    .map(|_| Some(()))
+            };
+            match done {
+                Ok(Some(())) => {
+                    let what = if dry_run { "Would delete" } else { "Deleted" };
+                    tracing::info!("{what} {} {name}.", resource.kind);
+                }
+                Ok(None) => {}
                 // It is not there, or the server has no such kind.
                 Err(kube::Error::Api(status)) if status.code == 404 => {}
                 Err(error) => return Err(cannot(format!("delete {} {name}", resource.kind))(error)),

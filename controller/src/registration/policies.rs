@@ -38,6 +38,9 @@ impl Sort {
         Self::ValidatingBinding,
     ];
 
+    /// The webhook configurations.
+    pub(super) const WEBHOOKS: [Self; 2] = [Self::MutatingWebhook, Self::ValidatingWebhook];
+
     /// The policies that change writes, and their bindings.
     pub(super) const MUTATING: [Self; 2] = [Self::MutatingPolicy, Self::MutatingBinding];
 

@@ -23,7 +23,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(15);
 pub(super) enum Seen {
     /// All objects of ours that there are, by name.
     All(BTreeMap<String, Value>),
-    /// The server has no such sort.
+    /// The server has no such sort, or not for us.
     NotServed,
 }
 
@@ -31,7 +31,7 @@ pub(super) enum Seen {
 pub(super) fn changes(client: &Client, sort: Sort) -> BoxStream<'static, (Sort, Seen)> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &sort.resource());
     let mut config = watcher::Config::default();
-    if sort <= Sort::ValidatingWebhook {
+    if Sort::WEBHOOKS.contains(&sort) {
         config = config.fields(&format!("metadata.name={}", names::WEBHOOK_CONFIGURATION));
     }
     let mut ours = Ours::new(sort);
@@ -86,7 +86,12 @@ impl Ours {
             }
             Ok(watcher::Event::InitDone) => self.listing = false,
             Ok(watcher::Event::Delete(object)) => drop(self.found.remove(&object.name_any())?),
-            Err(watcher::Error::InitialListFailed(kube::Error::Api(status))) if status.code == 404 => {
+            Err(watcher::Error::InitialListFailed(kube::Error::Api(status)))
+                if matches!(status.code, 403 | 404) =>
+            {
+                if status.code == 403 {
+                    tracing::warn!(error = status.message, "The registrations cannot be watched.");
+                }
                 return Some(Seen::NotServed);
             }
             Err(error) => {

@@ -224,10 +224,18 @@ async fn the_definition_of_rollouts_is_deleted_and_made_again_in_mid_release() {
 async fn mark_past_the_webhook(ground: &mut Ground, scene: &Scene<'_>, annotations: Value) {
     ground.kill_controller();
     let registrations: Api<MutatingWebhookConfiguration> = Api::all(scene.admin.clone());
-    registrations
+    let deleted = registrations
         .delete(names::WEBHOOK_CONFIGURATION, &DeleteParams::default())
-        .await
-        .unwrap();
+        .await;
+    if let Err(error) = deleted {
+        let audit = ground.control_plane().audit();
+        let written = audit.since(audit.beginning()).into_iter();
+        let written: Vec<_> = written
+            .filter(|entry| entry.resource == "mutatingwebhookconfigurations")
+            .map(|entry| (entry.received, entry.user, entry.verb, entry.code))
+            .collect();
+        panic!("{error}: {written:#?}");
+    }
     let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
     eventually(SOON, "the mark is written", async || {
         let written = scene
