@@ -121,14 +121,14 @@ pub struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    /// The `matchConstraints`.
-    fn constraints(&self) -> Value {
+    /// The `matchConstraints` of a policy that is about these resources of each kind.
+    fn constraints(&self, resources: fn(&Governed) -> Vec<String>) -> Value {
         let rules: Vec<_> = self
             .governed
             .iter()
             .map(|kind| {
                 json!({"apiGroups": [kind.group], "apiVersions": [kind.version], "operations": ["UPDATE"],
-                    "resources": kind.resources(), "scope": "Namespaced"})
+                    "resources": resources(kind), "scope": "Namespaced"})
             })
             .collect();
         json!({

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::cel::{is_rolling, of_the_hold, quoted, variable};
-use super::{Scope, guarded, not_let_go, not_our_own_step};
+use super::{Governed, Scope, guarded, not_let_go, not_our_own_step};
 use crate::names;
 use crate::workload::Adapter;
 
@@ -25,7 +25,7 @@ pub fn confirm(adapter: &dyn Adapter, scope: &Scope<'_>) -> Value {
     ));
     json!({
         "failurePolicy": "Fail",
-        "matchConstraints": scope.constraints(),
+        "matchConstraints": scope.constraints(Governed::resources),
         "matchConditions": conditions,
         "variables": variables,
         "validations": [{

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::cel::{any_of, count, is_map, is_rolling, of_the_hold, pointer, prune, quoted, set, variable};
-use super::{Scope, guarded, may_touch_the_hold, not_let_go, not_our_own_step};
+use super::{Governed, Scope, guarded, may_touch_the_hold, not_let_go, not_our_own_step};
 use crate::names;
 use crate::workload::Adapter;
 
@@ -15,7 +15,7 @@ pub fn hold(adapter: &dyn Adapter, scope: &Scope<'_>) -> Value {
     json!({
         "failurePolicy": "Fail",
         "reinvocationPolicy": "IfNeeded",
-        "matchConstraints": scope.constraints(),
+        "matchConstraints": scope.constraints(Governed::resources),
         "matchConditions": [
             guarded(), may_touch_the_hold(), not_our_own_step(scope.username), not_let_go(scope.username),
         ],

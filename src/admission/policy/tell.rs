@@ -23,7 +23,8 @@ pub fn tell(scope: &Scope<'_>) -> Value {
     let see = "see: kubectl kruise rollout status ' + variables.rollout + ' -n ' + object.metadata.namespace";
     json!({
         "failurePolicy": "Ignore",
-        "matchConstraints": scope.constraints(),
+        // Whoever writes status is no person.
+        "matchConstraints": scope.constraints(|kind| vec![kind.plural.clone()]),
         "matchConditions": [
             {
                 "name": "held",
