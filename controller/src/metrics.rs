@@ -59,6 +59,7 @@ pub(crate) struct Metrics {
     certificate_expiry: Gauge,
     certificate_source: Gauge,
     watched_kinds: Gauge,
+    dispensed_kinds: Gauge,
 }
 
 impl fmt::Debug for Metrics {
@@ -88,6 +89,7 @@ impl Metrics {
             certificate_expiry: Gauge::default(),
             certificate_source: Gauge::default(),
             watched_kinds: Gauge::default(),
+            dispensed_kinds: Gauge::default(),
         };
         metrics.register();
         metrics
@@ -147,6 +149,11 @@ impl Metrics {
             "Kinds of workloads that are watched",
             self.watched_kinds.clone(),
         );
+        registry.register(
+            "kinds_held_by_policies",
+            "Kinds of workloads that the API server holds by itself, as the leader has registered them",
+            self.dispensed_kinds.clone(),
+        );
     }
 
     /// A reconcile ended after `took`. `outcome` is a word of a closed set, such as `done`, `conflict`, `error`.
@@ -191,6 +198,11 @@ impl Metrics {
         self.watched_kinds.set(i64::try_from(kinds).unwrap_or(i64::MAX));
     }
 
+    /// So many kinds are held by the API server itself.
+    pub(crate) fn dispenses(&self, kinds: usize) {
+        self.dispensed_kinds.set(i64::try_from(kinds).unwrap_or(i64::MAX));
+    }
+
     /// Everything as text, of type [`CONTENT_TYPE`].
     pub(crate) fn render(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
@@ -227,6 +239,7 @@ mod tests {
             "kruise_rollout_certificate_expiry_timestamp_seconds 1800000000",
             "kruise_rollout_certificate_source_good 1",
             "kruise_rollout_watched_kinds 3",
+            "kruise_rollout_kinds_held_by_policies 0",
             "kruise_rollout_build_info{version=",
         ] {
             assert!(

@@ -231,6 +231,7 @@ impl Registrar {
         let wishes = self.policies(&governed);
         let now = Instant::now();
         let dispensed = self.dispensed(&governed, &wishes, now);
+        self.context.metrics.dispenses(dispensed.len());
         let mut later: Vec<_> = self.in_place.next(now).into_iter().collect();
         // An entry that may fail is only written once the policies are there; one that may not, before they go.
         later.extend(
