@@ -253,3 +253,29 @@ fn a_jump_outlives_a_write_that_was_refused() {
     world.finish();
     world.assert_done("v2", None);
 }
+
+/// It would act on the first grant and then on the second one, which is for another pod.
+#[test]
+fn nothing_is_granted_anew_while_the_operator_may_act_on_an_earlier_grant() {
+    for comes_back in [false, true] {
+        let mut world = World::guarded(4, None, &steps());
+        world.set_image("v2");
+        world.control();
+        world.freeze();
+        if comes_back {
+            world.set_image("v3");
+        }
+        world.set_replicas(5);
+        world.set_image("v2");
+        world.settle();
+        assert_eq!(world.on("v2"), [3]);
+        world.frozen = None;
+        world.settle();
+        assert_eq!(
+            (world.at().as_str(), world.on("v2")),
+            ("Progressing 1/StepPaused", vec![3])
+        );
+        world.finish();
+        world.assert_done("v2", None);
+    }
+}
