@@ -170,7 +170,8 @@ fn in_batches(draft: &Draft<'_>, release: &Release<'_>, hold: &Hold) -> bool {
     let template = p.view.template.to_string();
     let opened = match underway(draft) {
         Some(canary) if canary.template_id == template => {
-            !canary.rolled_back || canary.finalising_step == finalising_step::RESUME_WORKLOAD
+            // Held anew, the template was another one for a moment.
+            !canary.rolled_back || (was_opened(canary) && hold.granted != names::HOLD_PARTITION)
         }
         // A new template is held, so it was us who opened it.
         _ => hold.granted == 0,
@@ -178,6 +179,11 @@ fn in_batches(draft: &Draft<'_>, release: &Release<'_>, hold: &Hold) -> bool {
     let seen = p.view.observed() == Some(true) && matches!(p.children, Children::Pods(_));
     let moves = !(seen && complete(p.view, p.children));
     asked.is_some_and(|asked| asked == "true") && p.view.observed().is_some() && !opened && moves
+}
+
+/// Whether the way back has been opened at once.
+pub(super) fn was_opened(canary: &CanaryStatus) -> bool {
+    canary.finalising_step == finalising_step::RESUME_WORKLOAD
 }
 
 /// Back to the stable template: everything is opened at once, unless people want steps, and handed back when every pod is there.
@@ -215,7 +221,7 @@ fn back(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
     }
     canary.template_id = template;
     canary.rolled_back = !moot;
-    let opened = canary.finalising_step == finalising_step::RESUME_WORKLOAD;
+    let opened = was_opened(canary);
     if !opened {
         canary.last_update_time = Some(MicroTime(now));
     }

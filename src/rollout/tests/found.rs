@@ -279,3 +279,27 @@ fn nothing_is_granted_anew_while_the_operator_may_act_on_an_earlier_grant() {
         world.assert_done("v2", None);
     }
 }
+
+#[test]
+fn a_way_back_that_was_opened_takes_steps_if_they_are_asked_for_before_it_is_taken_again() {
+    let mut world = World::guarded(5, None, &steps());
+    world.set_image("v2");
+    world.settle();
+    world.approve();
+    world.settle();
+    assert_eq!(
+        (world.at().as_str(), world.on("v2").len()),
+        ("Progressing 2/StepPaused", 3)
+    );
+    world.set_image("v1");
+    world.control();
+    assert_eq!(world.partition(), Some(0));
+    world.back_in_batches(true);
+    world.set_image("v2");
+    world.set_image("v1");
+    world.settle();
+    assert_eq!(world.at(), "Progressing 1/StepPaused");
+    assert!(!world.events.contains(&"NoSuchStep"), "{:?}", world.events);
+    world.finish();
+    world.assert_done("v1", None);
+}
