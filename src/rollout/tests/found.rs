@@ -303,3 +303,19 @@ fn a_way_back_that_was_opened_takes_steps_if_they_are_asked_for_before_it_is_tak
     world.finish();
     world.assert_done("v1", None);
 }
+
+#[test]
+fn a_step_that_somebody_writes_as_the_present_one_is_put_right_whatever_is_written_first() {
+    let mut world = World::guarded(5, None, &steps());
+    world.set_image("v2");
+    world.settle();
+    let status = world.rollout.as_mut().and_then(|rollout| rollout.status.as_mut());
+    status.unwrap().canary_status.as_mut().unwrap().current_step_index = 99;
+    world.touch_rollout(false);
+    world.faults.push_back(Fault::Refused);
+    world.settle();
+    assert_eq!(
+        (world.at().as_str(), world.on("v2")),
+        ("Progressing 1/StepPaused", vec![4])
+    );
+}
