@@ -307,8 +307,9 @@ pub(super) fn record_id(canary: &mut CanaryStatus, view: &View) {
 pub(super) fn begin(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold, back: bool) {
     let p = release.present;
     let was = draft.before().canary_status.as_ref();
-    // Without a memory of this release the grant is the memory: an approval that was lost is given again.
-    let lost = was.is_none() && hold.granted != names::HOLD_PARTITION;
+    // Without any memory the grant is the memory: an approval that was lost is given again. A status that tells of no release was
+    // written before this one began, so that a grant it does not know is the first; replicas may have changed since.
+    let lost = draft.before().phase.is_empty() && was.is_none() && hold.granted != names::HOLD_PARTITION;
     let step = if lost {
         release.plan.step_of_partition(hold.granted)
     } else {

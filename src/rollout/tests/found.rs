@@ -319,3 +319,22 @@ fn a_step_that_somebody_writes_as_the_present_one_is_put_right_whatever_is_writt
         ("Progressing 1/StepPaused", vec![4])
     );
 }
+
+/// The status tells of the time before the workload was there: of its release the first step can have been granted, and no other.
+#[test]
+fn a_first_grant_that_was_not_told_is_that_of_the_first_step_whatever_the_replicas_are_now() {
+    let mut world = World::guarded(1, None, &steps());
+    world.delete_workload();
+    world.control();
+    world.create(manifest(3, None, "v1"));
+    world.set_image("v2");
+    world.faults.extend([Fault::Broken, Fault::Lost]);
+    world.control();
+    world.control();
+    assert_eq!((world.at().as_str(), world.partition()), ("Initial 0/", Some(2)));
+    world.scale(4);
+    world.settle();
+    assert_eq!(world.at(), "Progressing 1/StepPaused");
+    world.finish();
+    world.assert_done("v2", None);
+}
