@@ -338,3 +338,37 @@ fn a_first_grant_that_was_not_told_is_that_of_the_first_step_whatever_the_replic
     world.finish();
     world.assert_done("v2", None);
 }
+
+/// Whatever the marks say that came along with it, a copy runs its own template and no other one.
+#[test]
+fn a_copy_of_a_held_workload_returns_to_its_template_without_steps() {
+    let mut world = World::guarded(2, None, &steps());
+    world.set_image("v3");
+    let copy = world.object().clone();
+    world.delete_workload();
+    world.create(copy);
+    world.control();
+    world.set_image("v1");
+    world.set_image("v3");
+    world.settle();
+    world.assert_done("v3", None);
+}
+
+/// What came while the label was away is held by the controller, without a template change.
+#[test]
+fn a_template_that_is_held_late_is_taken_back_without_steps() {
+    let mut world = World::guarded(3, None, &steps());
+    world.set_image("v2");
+    world.finish();
+    world.strip(&json!({}), &json!({names::WORKLOAD_TYPE: null}));
+    world.set_image("v3");
+    world.mend();
+    world.settle();
+    assert_eq!(
+        (world.at().as_str(), world.on("v3")),
+        ("Progressing 1/StepPaused", vec![2])
+    );
+    world.set_image("v2");
+    world.settle();
+    world.assert_done("v2", None);
+}

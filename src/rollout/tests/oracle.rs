@@ -225,19 +225,40 @@ impl World {
                     let before = unseen.filter(|(_, marked)| stored.stable() == Some(marked));
                     self.oracle.stable = Some(before.map_or(was, |(before, _)| before));
                 }
-                self.oracle.free = !self.is_wanted();
-                self.oracle.direct = old.hold().is_none() || !self.by_steps();
-                self.oracle.exempt.clear();
-                let begin = Reach {
-                    step: 1,
-                    ready: None,
-                    before: 0,
-                };
-                self.oracle
-                    .reach
-                    .entry(stored.template.to_string())
-                    .or_insert(begin);
+                self.sees_a_hold(&old, &stored);
             }
+        }
+    }
+
+    /// A template is held from now on.
+    fn sees_a_hold(&mut self, old: &View, stored: &View) {
+        self.oracle.free = !self.is_wanted();
+        self.oracle.direct = old.hold().is_none() || !self.by_steps();
+        self.oracle.exempt.clear();
+        let begin = Reach {
+            step: 1,
+            ready: None,
+            before: 0,
+        };
+        self.oracle
+            .reach
+            .entry(stored.template.to_string())
+            .or_insert(begin);
+    }
+
+    /// A write of ours that marks the workload, or holds what came without the label: neither brings another template, and yet
+    /// both say which one is stable.
+    fn sees_marks_of_ours(&mut self, old: &View, new: &View) {
+        if old.guard().is_none() && new.guard().is_some() {
+            self.oracle.stable = Some(revision(&self.object()["spec"]["template"]));
+        } else if old.hold().is_none()
+            && new.hold().is_some()
+            && let Some((before, marked)) = self.oracle.unseen.take()
+            && new.stable() == Some(&marked)
+        {
+            self.oracle.stable = Some(before);
+            self.oracle.held = true;
+            self.sees_a_hold(old, new);
         }
     }
 
@@ -321,6 +342,7 @@ impl World {
     /// A write of ours. One that was decided before the plan changed follows the old plan, as if it had come first.
     pub(super) fn oracle_sees_an_edit(&mut self, new: &Value, seen: &Seen) {
         let (old, new) = (self.view(), adapter().view(new).unwrap());
+        self.sees_marks_of_ours(&old, &new);
         if !wants(seen.rollout.as_ref()) {
             // A person has ended governing, and wants it again: the workload is freed all the same, as if that were still to come.
             self.oracle.free = true;
