@@ -293,7 +293,13 @@ pub(super) fn record_revision(canary: &mut CanaryStatus, view: &View, children: 
         canary.canary_replicas = i32::try_from(counted.pods).unwrap_or(i32::MAX);
         canary.canary_ready_replicas = i32::try_from(counted.ready).unwrap_or(i32::MAX);
     }
+    record_workload(canary, view);
+}
+
+/// Which workload the status speaks of.
+pub(super) fn record_workload(canary: &mut CanaryStatus, view: &View) {
     canary.observed_workload_generation = view.generation;
+    canary.workload_uid.clone_from(&view.uid);
 }
 
 /// The identity of the release may change at any time, since people may name it anew.

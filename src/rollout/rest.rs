@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::decide::Present;
 use super::observed::{Observed, Proof, Workload};
-use super::release::{no_jump, record_id};
+use super::release::{no_jump, record_id, record_workload};
 use super::status::{Draft, Stall, guarded_message, holds, label_command, settled, why};
 use super::{Action, EditKind};
 use crate::api::v1beta1::condition::{self, reason};
@@ -150,13 +150,11 @@ fn unfinished(view: &View) -> bool {
 fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
     let before = draft.before();
     if before.phase != phase::HEALTHY {
-        // The end of a release that the status has not told of; another template was released elsewhere, or by other hands. A
-        // generation falls only where the workload is another one of the same name.
-        let ended = before.phase == phase::PROGRESSING
-            && before.canary_status.as_ref().is_some_and(|canary| {
-                canary.template_id == p.view.template.to_string()
-                    && canary.observed_workload_generation <= p.view.generation
-            });
+        // The end of a release that the status has not told of; another template was released elsewhere, or by other hands.
+        let template = p.view.template.to_string();
+        let tells = before.canary_status.as_ref();
+        let ended =
+            before.phase == phase::PROGRESSING && tells.is_some_and(|canary| canary.template_id == template);
         let message = if ended {
             end_message(before)
         } else {
@@ -193,7 +191,7 @@ fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
         canary.pod_template_hash.clone_from(revision);
     }
     record_id(canary, p.view);
-    canary.observed_workload_generation = p.view.generation;
+    record_workload(canary, p.view);
     if jump {
         no_jump(draft, written, "no release is in progress");
     }

@@ -151,6 +151,9 @@ pub struct CanaryStatus {
     /// Identity of the template that `stableRevision` was the operator's name of.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub stable_template_id: String,
+    /// UID of the workload that this status speaks of.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub workload_uid: String,
     /// This release goes back to the stable template.
     #[serde(skip_serializing_if = "Not::not")]
     pub rolled_back: bool,

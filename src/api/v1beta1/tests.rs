@@ -125,6 +125,7 @@ const REST: &[(&str, &str)] = &[
     ("status.canaryStatus.canaryReadyReplicas", "integer/int32!"),
     ("status.canaryStatus.templateId", "string"),
     ("status.canaryStatus.stableTemplateId", "string"),
+    ("status.canaryStatus.workloadUid", "string"),
     ("status.canaryStatus.rolledBack", "boolean"),
     ("status.blueGreenStatus.updatedRevision", "string!"),
     ("status.blueGreenStatus.updatedReplicas", "integer/int32!"),
