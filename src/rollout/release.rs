@@ -194,8 +194,16 @@ fn back(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
     let exposed = hold.granted != names::HOLD_PARTITION;
     if was.is_none() && !exposed {
         // Changed and changed back before anything happened, or a change that is none: nothing was released. Without a memory
-        // that is so if the operator says that no pod has another revision.
-        let rested = from_rest(draft) && complete_when_last_seen(p.view);
+        // that is so if the operator says that no pod has another revision. The memory may lack a grant whose answer was lost: a
+        // partition that keeps pods back would keep them where they are, so that the operator has to say so too.
+        let last_stable = match &p.view.reported.update_revision {
+            Some(revision) => revision == stable_revision(draft, p.view),
+            None => true,
+        };
+        let rested = from_rest(draft)
+            && last_stable
+            && complete_when_last_seen(p.view)
+            && hold.original.keeps_back() == 0;
         if rested || complete(p.view, p.children) {
             // Where people have been told of a change, they are told that it was taken back.
             let told = draft.before().phase == phase::PROGRESSING;

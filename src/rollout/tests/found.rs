@@ -306,3 +306,27 @@ fn a_template_that_is_held_late_is_taken_back_without_steps() {
     world.settle();
     world.assert_done("v2", None);
 }
+
+/// Otherwise the partition that people asked for would keep the pods on the template that was taken back.
+#[test]
+fn a_partition_above_0_comes_back_once_the_operator_has_seen_that_the_template_did() {
+    for (replicas, granted) in [(1, true), (0, false)] {
+        let mut world = World::guarded(1, None, &steps());
+        world.habits.current_at_once = true;
+        world.set_replicas(0);
+        world.settle();
+        world.set_image("v2");
+        if granted {
+            world.faults.push_back(Fault::Lost);
+            world.control();
+            assert_eq!(world.at(), "Healthy 3/Completed");
+        }
+        world.scale(replicas);
+        world.operate();
+        world.put(manifest(replicas, Some(1), "v1"));
+        world.control();
+        world.set_replicas(1);
+        world.settle();
+        world.assert_done("v1", Some(1));
+    }
+}
