@@ -5,7 +5,7 @@ mod memory;
 use serde_json::json;
 
 use super::api::Fault;
-use super::world::{World, manifest, steps};
+use super::world::{World, manifest, rollout, steps};
 use crate::api::v1beta1::condition;
 use crate::names;
 
@@ -329,4 +329,21 @@ fn a_partition_above_0_comes_back_once_the_operator_has_seen_that_the_template_d
         world.settle();
         world.assert_done("v1", Some(1));
     }
+}
+
+/// The kind may not even be registered then, so that nobody could have kept the mark away.
+#[test]
+fn a_mark_that_is_put_back_on_a_workload_that_nobody_governs_is_believed() {
+    let mut world = World::guarded(2, None, &steps());
+    world.set_image("v3");
+    let export = world.object().clone();
+    world.delete_rollout();
+    world.set_image("v2");
+    world.settle();
+    assert_eq!((world.marks(), world.on("v2").len()), (vec![], 2));
+    world.put(export);
+    world.create_rollout(rollout(&steps()));
+    world.set_image("v1");
+    world.settle();
+    world.assert_done("v1", None);
 }

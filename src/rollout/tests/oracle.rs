@@ -45,6 +45,9 @@ pub(super) struct Oracle {
     unseen: Option<(String, TemplateId)>,
     /// The operator's revision of the template that everything runs and that needs no steps.
     stable: Option<String>,
+    /// Somebody else than we has put a mark of ours on a workload that nobody governed: what it says is believed, whatever has
+    /// run since it was ours.
+    marked_by_others: bool,
     /// The way back to the stable template needs no steps.
     direct: bool,
     /// The operator's current revision, for operators that do not report it.
@@ -202,8 +205,11 @@ impl World {
         let read = |object: &Value| adapter().view(object).unwrap();
         let was = revision(&old["spec"]["template"]);
         let (old, stored) = (read(old), read(stored));
-        if let Some(asked) = asked {
-            self.sees_what_is_asked(&old, &read(asked), &stored);
+        if let Some(asked) = asked.map(read) {
+            self.sees_what_is_asked(&old, &asked, &stored);
+            if old.guard().is_none() && asked.guard().is_some() && asked.guard() == stored.guard() {
+                self.oracle.marked_by_others = true;
+            }
         }
         let loose =
             |hold: &Hold| stored.partition_in_force() < hold.granted || stored.other_strategy.is_some();
@@ -232,7 +238,7 @@ impl World {
 
     /// A template is held from now on.
     fn sees_a_hold(&mut self, old: &View, stored: &View) {
-        self.oracle.free = !self.is_wanted();
+        self.oracle.free = !self.is_wanted() || self.oracle.marked_by_others;
         self.oracle.direct = old.hold().is_none() || !self.by_steps();
         self.oracle.exempt.clear();
         let begin = Reach {
@@ -249,6 +255,7 @@ impl World {
     /// A write of ours that marks the workload, or holds what came without the label: neither brings another template, and yet
     /// both say which one is stable.
     fn sees_marks_of_ours(&mut self, old: &View, new: &View) {
+        self.oracle.marked_by_others &= old.guard() == new.guard();
         if old.guard().is_none() && new.guard().is_some() {
             self.oracle.stable = Some(revision(&self.object()["spec"]["template"]));
         } else if old.hold().is_none()
