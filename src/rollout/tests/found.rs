@@ -347,3 +347,19 @@ fn a_mark_that_is_put_back_on_a_workload_that_nobody_governs_is_believed() {
     world.settle();
     world.assert_done("v1", None);
 }
+
+/// It has ended and is one too many, so that nothing is left to take back by steps.
+#[test]
+fn a_pod_that_goes_anyway_is_not_taken_back_by_steps() {
+    let mut world = World::in_order(7, None, &steps());
+    world.set_image("v2");
+    world.settle();
+    assert_eq!(world.on("v2"), [6]);
+    world.back_in_batches(true);
+    world.fail_pod(0, false);
+    world.fail_pod(6, true);
+    world.set_image("v1");
+    world.set_replicas(2);
+    world.settle();
+    world.assert_done("v1", None);
+}

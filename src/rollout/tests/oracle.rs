@@ -84,12 +84,11 @@ impl World {
     /// Pods that may run the update template now; `None`: any number.
     pub(super) fn limit(&self) -> Option<u32> {
         self.workload.as_ref()?;
-        let template = self.view().template;
+        let (template, replicas) = (self.view().template, self.view().replicas);
         let update = revision(&self.object()["spec"]["template"]);
-        let done = self
-            .pods
-            .values()
-            .all(|pod| pod.revision == update || pod.terminating);
+        // A pod that is one too many goes, and returns to no template.
+        let mut pods = self.pods.range(..replicas);
+        let done = pods.all(|(_, pod)| pod.revision == update || pod.terminating);
         let back = self.oracle.stable == Some(update) && (self.oracle.direct || done);
         if self.oracle.free || !self.oracle.held || back {
             return None;
