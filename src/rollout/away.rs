@@ -19,18 +19,26 @@ pub(super) fn tell_changes(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) 
     }
 }
 
+/// Tells that the workload is another one of the same name. One that a changed Rollout refers to is no such change.
+pub(super) fn tell_created_again(draft: &mut Draft<'_>, p: &Present<'_>, generation: Option<i64>) {
+    let before = draft.before();
+    let governed = [phase::HEALTHY, phase::PROGRESSING].contains(&before.phase.as_str());
+    if governed && generation == Some(before.observed_generation) {
+        let message = format!(
+            "while no controller was at work: {} was deleted and created again; it is a new workload, and its present template is \
+             the stable one",
+            p.workload
+        );
+        draft.tell(false, why::AWAY, message);
+    }
+}
+
 fn changes(draft: &Draft<'_>, p: &Present<'_>, plan: &Plan) -> Option<String> {
     let governed = |phase: &str| [phase::HEALTHY, phase::PROGRESSING].contains(&phase);
     let (before, view) = (draft.before(), p.view);
     let known = before.canary_status.as_ref()?;
     if !governed(&before.phase) || known.observed_workload_uid.is_empty() {
         return None;
-    }
-    if known.observed_workload_uid != view.uid {
-        return Some(format!(
-            "{} was deleted and created again; it is a new workload, and its present template is the stable one",
-            p.workload
-        ));
     }
     // A copy that is older than the status has not seen what the status knows. Why a workload is not governed any more is told
     // by its condition.

@@ -26,10 +26,7 @@ impl Steps<'_> {
             // How long the step takes is measured from here.
             canary.last_update_time = Some(MicroTime(draft.now));
         }
-        // The copy outside `canaryStatus` is what we wrote last: another number inside it is no jump, since that has a field of its own.
-        let ours = [draft.before().current_step_index, canary.current_step_index];
-        let was = ours.into_iter().find(|step| *step > 0).unwrap_or(1);
-        let was = usize::try_from(was).unwrap_or(1);
+        let was = usize::try_from(canary.current_step_index).unwrap_or(1).max(1);
         let replanned = self.replanned(canary);
         // The step for the rest, which nobody has written, is no refuge for a release that is not that far.
         let most = if replanned && self.hold.granted > 0 {

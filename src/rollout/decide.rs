@@ -1,4 +1,4 @@
-use super::away::tell_changes;
+use super::away::{tell_changes, tell_created_again};
 use super::back::{free, is_free};
 use super::observed::{Children, Observed, Proof, Stray, Target, Workload};
 use super::release::{Release, advance};
@@ -213,7 +213,15 @@ fn absent(draft: &mut Draft<'_>, observed: &Observed<'_>) {
             observed.namespace
         ),
     };
-    // What was known of it is void: another object of this name would be another workload.
+    forget(draft);
+    if matches!(observed.target, Target::NoKind) {
+        draft.stalled(why::NO_KIND, &message);
+    }
+    draft.say(phase::INITIAL, message);
+}
+
+/// What was known of a workload is void once it has gone: another object of its name is another workload.
+fn forget(draft: &mut Draft<'_>) {
     draft.status.canary_status = None;
     for type_ in [
         condition::GUARDED,
@@ -223,10 +231,14 @@ fn absent(draft: &mut Draft<'_>, observed: &Observed<'_>) {
     ] {
         draft.drop_condition(type_);
     }
-    if matches!(observed.target, Target::NoKind) {
-        draft.stalled(why::NO_KIND, &message);
-    }
-    draft.say(phase::INITIAL, message);
+}
+
+/// Whether the status speaks of another workload: of one of the same name, which nobody has seen go, or of another name.
+fn speaks_of_another(draft: &Draft<'_>, view: &View) -> bool {
+    let canary = draft.before().canary_status.as_ref();
+    canary.is_some_and(|canary| {
+        !canary.observed_workload_uid.is_empty() && canary.observed_workload_uid != view.uid
+    })
 }
 
 /// The workload is there, or may be, but cannot be read: nothing is done to it, and nothing that is known of it is forgotten.
@@ -282,6 +294,16 @@ fn govern_present(draft: &mut Draft<'_>, observed: &Observed<'_>, rollout: &Roll
         draft.condition(condition::GUARDED, false, why::CONFLICT, &message);
         draft.stalled(why::CONFLICT, &message);
         return;
+    }
+    if speaks_of_another(draft, p.view) {
+        if observed.first_look {
+            tell_created_again(draft, p, rollout.metadata.generation);
+        }
+        forget(draft);
+        return draft.say(
+            phase::INITIAL,
+            format!("{} is another one than before", p.workload),
+        );
     }
     let plan = match rollout
         .spec

@@ -8,7 +8,7 @@ use super::course::follows;
 use super::grant::{Memory, partition};
 use super::labels::label_pods;
 use super::observed::Children;
-use super::release::{Release, begin, end, from_rest, record_revision, underway};
+use super::release::{Release, begin, end, from_rest, record_revision, underway, was_opened};
 use super::status::{Draft, progressing};
 use super::{Action, EditKind};
 use crate::api::v1beta1::condition::{self, reason};
@@ -48,8 +48,10 @@ enum Waits {
 /// As many steps as are done now, to a new template or `back` to the stable one.
 pub(super) fn forward(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold, back: bool) {
     let template = release.present.view.template.to_string();
-    let begins =
-        underway(draft).is_none_or(|canary| canary.template_id != template || canary.rolled_back != back);
+    let begins = underway(draft).is_none_or(|canary| {
+        // On a way back that was opened at once no step has been taken.
+        canary.template_id != template || canary.rolled_back != back || (back && was_opened(canary))
+    });
     if begins {
         begin(draft, release, hold, back);
     }

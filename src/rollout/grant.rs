@@ -22,7 +22,8 @@ pub(super) struct Memory {
 /// The partition that a step needs: the plan's, unless pods below it run the update template already. A scale-up or a rollback
 /// that was taken back leaves such pods behind; they count, so fewer others may follow.
 ///
-/// While it cannot be told which pods do, nothing more than now is granted.
+/// While it cannot be told which pods do, nothing more than now is granted. Nor is it while the operator may still act on an
+/// earlier grant: a scale-up moves the pods that a step exposes, and those of both grants would come to run the template.
 pub(super) fn partition(p: &Present<'_>, plan: &Plan, step: usize, hold: &Hold, memory: &Memory) -> i64 {
     let planned = plan.partition(step);
     if p.adapter.order() == UpdateOrder::Any || plan.is_last(step) {
@@ -31,9 +32,9 @@ pub(super) fn partition(p: &Present<'_>, plan: &Plan, step: usize, hold: &Hold, 
     let as_now = planned.max(hold.granted);
     let reported = &p.view.reported;
     let counted = reported.updated_replicas.is_some() && complete_when_last_seen(p.view);
-    let untouched = memory.from_rest && hold.granted == names::HOLD_PARTITION && counted;
+    let first = memory.from_rest && hold.granted == names::HOLD_PARTITION;
     let Children::Pods(pods) = p.children else {
-        return if untouched { planned } else { as_now };
+        return if first && counted { planned } else { as_now };
     };
     let Some(places) = places(&p.view.ordinals, pods) else {
         return planned;
@@ -53,7 +54,7 @@ pub(super) fn partition(p: &Present<'_>, plan: &Plan, step: usize, hold: &Hold, 
             let stable = |label: &str| names_revision(label, &memory.stable_revision);
             let unsure = new(&|pod| !pod.revision.as_deref().is_some_and(stable));
             let unknown = memory.stable_revision.is_empty();
-            if unsure.is_empty() || (unknown && untouched) {
+            if first && (unsure.is_empty() || (unknown && counted)) {
                 planned
             } else {
                 as_now

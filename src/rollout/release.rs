@@ -170,7 +170,8 @@ fn in_batches(draft: &Draft<'_>, release: &Release<'_>, hold: &Hold) -> bool {
     let template = p.view.template.to_string();
     let opened = match underway(draft) {
         Some(canary) if canary.template_id == template => {
-            !canary.rolled_back || canary.finalising_step == finalising_step::RESUME_WORKLOAD
+            // Held anew, the template was another one for a moment.
+            !canary.rolled_back || (was_opened(canary) && hold.granted != names::HOLD_PARTITION)
         }
         // A new template is held, so it was us who opened it.
         _ => hold.granted == 0,
@@ -178,6 +179,11 @@ fn in_batches(draft: &Draft<'_>, release: &Release<'_>, hold: &Hold) -> bool {
     let seen = p.view.observed() == Some(true) && matches!(p.children, Children::Pods(_));
     let moves = !(seen && complete(p.view, p.children));
     asked.is_some_and(|asked| asked == "true") && p.view.observed().is_some() && !opened && moves
+}
+
+/// Whether the way back has been opened at once.
+pub(super) fn was_opened(canary: &CanaryStatus) -> bool {
+    canary.finalising_step == finalising_step::RESUME_WORKLOAD
 }
 
 /// Back to the stable template: everything is opened at once, unless people want steps, and handed back when every pod is there.
@@ -188,8 +194,16 @@ fn back(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
     let exposed = hold.granted != names::HOLD_PARTITION;
     if was.is_none() && !exposed {
         // Changed and changed back before anything happened, or a change that is none: nothing was released. Without a memory
-        // that is so if the operator says that no pod has another revision.
-        let rested = from_rest(draft) && complete_when_last_seen(p.view);
+        // that is so if the operator says that no pod has another revision. The memory may lack a grant whose answer was lost: a
+        // partition that keeps pods back would keep them where they are, so that the operator has to say so too.
+        let last_stable = match &p.view.reported.update_revision {
+            Some(revision) => revision == stable_revision(draft, p.view),
+            None => true,
+        };
+        let rested = from_rest(draft)
+            && last_stable
+            && complete_when_last_seen(p.view)
+            && hold.original.keeps_back() == 0;
         if rested || complete(p.view, p.children) {
             // Where people have been told of a change, they are told that it was taken back.
             let told = draft.before().phase == phase::PROGRESSING;
@@ -215,7 +229,7 @@ fn back(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
     }
     canary.template_id = template;
     canary.rolled_back = !moot;
-    let opened = canary.finalising_step == finalising_step::RESUME_WORKLOAD;
+    let opened = was_opened(canary);
     if !opened {
         canary.last_update_time = Some(MicroTime(now));
     }
@@ -308,8 +322,9 @@ pub(super) fn record_id(canary: &mut CanaryStatus, view: &View) {
 pub(super) fn begin(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold, back: bool) {
     let p = release.present;
     let was = draft.before().canary_status.as_ref();
-    // Without a memory of this release the grant is the memory: an approval that was lost is given again.
-    let lost = was.is_none() && hold.granted != names::HOLD_PARTITION;
+    // Without any memory the grant is the memory: an approval that was lost is given again. A status that tells of no release was
+    // written before this one began, so that a grant it does not know is the first; replicas may have changed since.
+    let lost = draft.before().phase.is_empty() && was.is_none() && hold.granted != names::HOLD_PARTITION;
     let step = if lost {
         release.plan.step_of_partition(hold.granted)
     } else {

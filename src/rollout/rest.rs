@@ -150,13 +150,11 @@ fn unfinished(view: &View) -> bool {
 fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
     let before = draft.before();
     if before.phase != phase::HEALTHY {
-        // The end of a release that the status has not told of; another template was released elsewhere, or by other hands, or the
-        // workload is another one of the same name.
-        let ended = before.phase == phase::PROGRESSING
-            && before.canary_status.as_ref().is_some_and(|canary| {
-                canary.template_id == p.view.template.to_string()
-                    && canary.observed_workload_uid == p.view.uid
-            });
+        // The end of a release that the status has not told of; another template was released elsewhere, or by other hands.
+        let template = p.view.template.to_string();
+        let tells = before.canary_status.as_ref();
+        let ended =
+            before.phase == phase::PROGRESSING && tells.is_some_and(|canary| canary.template_id == template);
         let message = if ended {
             end_message(before)
         } else {

@@ -53,7 +53,7 @@ const OPENS: &str = "opens the workload and hands it back";
 pub const TRANSITIONS: &[Transition] = &[
     Transition {
         from: &[],
-        when: "the workload, or its kind, is not there; an older Rollout governs it",
+        when: "the workload, or its kind, is not there, or it is another one than before; an older Rollout governs it",
         to: phase::INITIAL,
         does: "waits",
         on: "the workload appears; the older Rollout goes",

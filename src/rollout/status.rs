@@ -37,6 +37,10 @@ impl<'a> Draft<'a> {
     pub(super) fn new(rollout: &'a Rollout, now: Timestamp) -> Self {
         let before = rollout.status.as_ref().unwrap_or(&NO_STATUS);
         let mut status = before.clone();
+        if let (Some(canary), 1..) = (&mut status.canary_status, before.current_step_index) {
+            // The copy outside is what we wrote last: another number inside it is no jump, since that has a field of its own.
+            canary.current_step_index = before.current_step_index;
+        }
         status.observed_generation = rollout.metadata.generation.unwrap_or_default();
         Self {
             before,

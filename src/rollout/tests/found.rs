@@ -1,5 +1,7 @@
 //! What the properties have found, as stories.
 
+mod memory;
+
 use serde_json::json;
 
 use super::api::Fault;
@@ -95,39 +97,6 @@ fn marks_of_a_release_that_are_left_at_rest_go() {
     world.mend();
     world.settle();
     world.assert_done("v1", None);
-}
-
-#[test]
-fn a_rollout_that_is_created_again_in_mid_release_takes_over() {
-    let mut world = World::guarded(5, Some(0), &steps());
-    world.set_image("v2");
-    world.settle();
-    world.delete_rollout();
-    world.create_rollout(rollout(&steps()));
-    world.restart();
-    world.settle();
-    assert_eq!(
-        (world.at().as_str(), world.on("v2")),
-        ("Progressing 1/StepPaused", vec![4])
-    );
-    world.finish();
-    world.assert_done("v2", Some(0));
-}
-
-#[test]
-fn a_workload_that_is_created_again_is_a_new_one() {
-    let mut world = World::guarded(5, Some(0), &steps());
-    world.set_image("v2");
-    world.settle();
-    let old = world.seen();
-    world.delete_workload();
-    world.create(manifest(5, Some(2), "v3"));
-    world.control_on(&old, usize::MAX);
-    world.settle();
-    world.assert_done("v3", Some(2));
-    world.set_image("v2");
-    world.settle();
-    assert_eq!(world.at(), "Progressing 1/StepPaused");
 }
 
 /// The Rollout comes from one watch and the workload from another, which may be further.
@@ -252,4 +221,145 @@ fn a_jump_outlives_a_write_that_was_refused() {
     assert_eq!(world.canary().current_step_index, 1);
     world.finish();
     world.assert_done("v2", None);
+}
+
+/// It would act on the first grant and then on the second one, which is for another pod.
+#[test]
+fn nothing_is_granted_anew_while_the_operator_may_act_on_an_earlier_grant() {
+    for comes_back in [false, true] {
+        let mut world = World::guarded(4, None, &steps());
+        world.set_image("v2");
+        world.control();
+        world.freeze();
+        if comes_back {
+            world.set_image("v3");
+        }
+        world.set_replicas(5);
+        world.set_image("v2");
+        world.settle();
+        assert_eq!(world.on("v2"), [3]);
+        world.frozen = None;
+        world.settle();
+        assert_eq!(
+            (world.at().as_str(), world.on("v2")),
+            ("Progressing 1/StepPaused", vec![3])
+        );
+        world.finish();
+        world.assert_done("v2", None);
+    }
+}
+
+#[test]
+fn a_way_back_that_was_opened_takes_steps_if_they_are_asked_for_before_it_is_taken_again() {
+    let mut world = World::guarded(5, None, &steps());
+    world.set_image("v2");
+    world.settle();
+    world.approve();
+    world.settle();
+    assert_eq!(
+        (world.at().as_str(), world.on("v2").len()),
+        ("Progressing 2/StepPaused", 3)
+    );
+    world.set_image("v1");
+    world.control();
+    assert_eq!(world.partition(), Some(0));
+    world.back_in_batches(true);
+    world.set_image("v2");
+    world.set_image("v1");
+    world.settle();
+    assert_eq!(world.at(), "Progressing 1/StepPaused");
+    assert!(!world.events.contains(&"NoSuchStep"), "{:?}", world.events);
+    world.finish();
+    world.assert_done("v1", None);
+}
+
+/// Whatever the marks say that came along with it, a copy runs its own template and no other one.
+#[test]
+fn a_copy_of_a_held_workload_returns_to_its_template_without_steps() {
+    let mut world = World::guarded(2, None, &steps());
+    world.set_image("v3");
+    let copy = world.object().clone();
+    world.delete_workload();
+    world.create(copy);
+    world.control();
+    world.set_image("v1");
+    world.set_image("v3");
+    world.settle();
+    world.assert_done("v3", None);
+}
+
+/// What came while the label was away is held by the controller, without a template change.
+#[test]
+fn a_template_that_is_held_late_is_taken_back_without_steps() {
+    let mut world = World::guarded(3, None, &steps());
+    world.set_image("v2");
+    world.finish();
+    world.strip(&json!({}), &json!({names::WORKLOAD_TYPE: null}));
+    world.set_image("v3");
+    world.mend();
+    world.settle();
+    assert_eq!(
+        (world.at().as_str(), world.on("v3")),
+        ("Progressing 1/StepPaused", vec![2])
+    );
+    world.set_image("v2");
+    world.settle();
+    world.assert_done("v2", None);
+}
+
+/// Otherwise the partition that people asked for would keep the pods on the template that was taken back.
+#[test]
+fn a_partition_above_0_comes_back_once_the_operator_has_seen_that_the_template_did() {
+    for (replicas, granted) in [(1, true), (0, false)] {
+        let mut world = World::guarded(1, None, &steps());
+        world.habits.current_at_once = true;
+        world.set_replicas(0);
+        world.settle();
+        world.set_image("v2");
+        if granted {
+            world.faults.push_back(Fault::Lost);
+            world.control();
+            assert_eq!(world.at(), "Healthy 3/Completed");
+        }
+        world.scale(replicas);
+        world.operate();
+        world.put(manifest(replicas, Some(1), "v1"));
+        world.control();
+        world.set_replicas(1);
+        world.settle();
+        world.assert_done("v1", Some(1));
+    }
+}
+
+/// The kind may not even be registered then, so that nobody could have kept the mark away.
+#[test]
+fn a_mark_that_is_put_back_on_a_workload_that_nobody_governs_is_believed() {
+    let mut world = World::guarded(2, None, &steps());
+    world.set_image("v3");
+    let export = world.object().clone();
+    world.delete_rollout();
+    world.set_image("v2");
+    world.settle();
+    assert_eq!((world.marks(), world.on("v2").len()), (vec![], 2));
+    world.put(export);
+    world.create_rollout(rollout(&steps()));
+    world.set_image("v1");
+    world.settle();
+    world.assert_done("v1", None);
+}
+
+/// It has ended and is one too many, so that nothing is left to take back by steps.
+#[test]
+fn a_pod_that_goes_anyway_is_not_taken_back_by_steps() {
+    let mut world = World::in_order(7, None, &steps());
+    world.set_image("v2");
+    world.settle();
+    assert_eq!(world.on("v2"), [6]);
+    world.back_in_batches(true);
+    world.fail_pod(0, false);
+    world.fail_pod(6, true);
+    world.set_image("v1");
+    world.set_replicas(2);
+    world.settle();
+    world.assert_done("v1", None);
 }

@@ -45,6 +45,9 @@ pub(super) struct Oracle {
     unseen: Option<(String, TemplateId)>,
     /// The operator's revision of the template that everything runs and that needs no steps.
     stable: Option<String>,
+    /// Somebody else than we has put a mark of ours on a workload that nobody governed: what it says is believed, whatever has
+    /// run since it was ours.
+    marked_by_others: bool,
     /// The way back to the stable template needs no steps.
     direct: bool,
     /// The operator's current revision, for operators that do not report it.
@@ -81,12 +84,11 @@ impl World {
     /// Pods that may run the update template now; `None`: any number.
     pub(super) fn limit(&self) -> Option<u32> {
         self.workload.as_ref()?;
-        let template = self.view().template;
+        let (template, replicas) = (self.view().template, self.view().replicas);
         let update = revision(&self.object()["spec"]["template"]);
-        let done = self
-            .pods
-            .values()
-            .all(|pod| pod.revision == update || pod.terminating);
+        // A pod that is one too many goes, and returns to no template.
+        let mut pods = self.pods.range(..replicas);
+        let done = pods.all(|(_, pod)| pod.revision == update || pod.terminating);
         let back = self.oracle.stable == Some(update) && (self.oracle.direct || done);
         if self.oracle.free || !self.oracle.held || back {
             return None;
@@ -202,8 +204,11 @@ impl World {
         let read = |object: &Value| adapter().view(object).unwrap();
         let was = revision(&old["spec"]["template"]);
         let (old, stored) = (read(old), read(stored));
-        if let Some(asked) = asked {
-            self.sees_what_is_asked(&old, &read(asked), &stored);
+        if let Some(asked) = asked.map(read) {
+            self.sees_what_is_asked(&old, &asked, &stored);
+            if old.guard().is_none() && asked.guard().is_some() && asked.guard() == stored.guard() {
+                self.oracle.marked_by_others = true;
+            }
         }
         let loose =
             |hold: &Hold| stored.partition_in_force() < hold.granted || stored.other_strategy.is_some();
@@ -225,19 +230,41 @@ impl World {
                     let before = unseen.filter(|(_, marked)| stored.stable() == Some(marked));
                     self.oracle.stable = Some(before.map_or(was, |(before, _)| before));
                 }
-                self.oracle.free = !self.is_wanted();
-                self.oracle.direct = old.hold().is_none() || !self.by_steps();
-                self.oracle.exempt.clear();
-                let begin = Reach {
-                    step: 1,
-                    ready: None,
-                    before: 0,
-                };
-                self.oracle
-                    .reach
-                    .entry(stored.template.to_string())
-                    .or_insert(begin);
+                self.sees_a_hold(&old, &stored);
             }
+        }
+    }
+
+    /// A template is held from now on.
+    fn sees_a_hold(&mut self, old: &View, stored: &View) {
+        self.oracle.free = !self.is_wanted() || self.oracle.marked_by_others;
+        self.oracle.direct = old.hold().is_none() || !self.by_steps();
+        self.oracle.exempt.clear();
+        let begin = Reach {
+            step: 1,
+            ready: None,
+            before: 0,
+        };
+        self.oracle
+            .reach
+            .entry(stored.template.to_string())
+            .or_insert(begin);
+    }
+
+    /// A write of ours that marks the workload, or holds what came without the label: neither brings another template, and yet
+    /// both say which one is stable.
+    fn sees_marks_of_ours(&mut self, old: &View, new: &View) {
+        self.oracle.marked_by_others &= old.guard() == new.guard();
+        if old.guard().is_none() && new.guard().is_some() {
+            self.oracle.stable = Some(revision(&self.object()["spec"]["template"]));
+        } else if old.hold().is_none()
+            && new.hold().is_some()
+            && let Some((before, marked)) = self.oracle.unseen.take()
+            && new.stable() == Some(&marked)
+        {
+            self.oracle.stable = Some(before);
+            self.oracle.held = true;
+            self.sees_a_hold(old, new);
         }
     }
 
@@ -321,6 +348,7 @@ impl World {
     /// A write of ours. One that was decided before the plan changed follows the old plan, as if it had come first.
     pub(super) fn oracle_sees_an_edit(&mut self, new: &Value, seen: &Seen) {
         let (old, new) = (self.view(), adapter().view(new).unwrap());
+        self.sees_marks_of_ours(&old, &new);
         if !wants(seen.rollout.as_ref()) {
             // A person has ended governing, and wants it again: the workload is freed all the same, as if that were still to come.
             self.oracle.free = true;

@@ -1,7 +1,7 @@
 //! Any interleaving of everybody: nothing escapes, nothing sticks, nothing is said twice.
 //!
-//! Each property runs a quarter of the schedules that `PROPTEST_CASES` says. If it says nothing they are 64, and the same ones each
-//! time: what a change did is told by a run before and after it. Chance looks for more in long runs, see docs/development.md.
+//! Each property runs as many schedules as `PROPTEST_CASES` says, which proptest puts above what is written here. If it says nothing
+//! they are 64, and the same ones each time: what a change did is told by a run before and after it. Chance looks for more in long runs, see docs/development.md.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
