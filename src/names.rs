@@ -40,10 +40,17 @@ pub const WEBHOOK_SERVICE: &str = "kruise-rollout-webhook";
 /// controller that has gone.
 pub const LEGACY_FINALIZER: &str = "rollouts.kruise.io/rollout";
 
-/// Label that makes a workload subject to admission. Users set it on custom workloads, with [`TYPE_STATEFULSET`] as value.
+/// Label that makes a workload subject to admission, with the value that says how it updates. Users set it on custom workloads; on
+/// kinds of the [`NATIVE_GROUPS`] the controller sets it where it is missing.
 pub const WORKLOAD_TYPE: &str = "rollouts.kruise.io/workload-type";
 /// Value of [`WORKLOAD_TYPE`] for everything that updates like a StatefulSet.
 pub const TYPE_STATEFULSET: &str = "statefulset";
+/// Value of [`WORKLOAD_TYPE`] for CloneSets of Kruise.
+pub const TYPE_CLONESET: &str = "cloneset";
+/// Value of [`WORKLOAD_TYPE`] for Advanced DaemonSets of Kruise.
+pub const TYPE_DAEMONSET: &str = "daemonset";
+/// Groups whose kinds are known by name, so that [`WORKLOAD_TYPE`] is set for them. Those of all others are known by their shape.
+pub const NATIVE_GROUPS: [&str; 2] = ["apps", "apps.kruise.io"];
 /// Namespaces without admission and without Rollouts, beside the controller's own.
 pub const EXCLUDED_NAMESPACES: [&str; 1] = ["kube-system"];
 
@@ -53,13 +60,13 @@ pub const GUARDED_BY: &str = "rollouts.kruise.io/guarded-by";
 pub const IN_PROGRESSING: &str = "rollouts.kruise.io/in-progressing";
 /// Mark: the lowest partition that the current step allows, a decimal integer.
 pub const GRANTED_PARTITION: &str = "rollouts.kruise.io/granted-partition";
-/// Mark: the partition that people last asked for, a decimal integer or [`NO_PARTITION`].
+/// Mark: the partition that people last asked for: a decimal integer, a percentage such as `20%`, or [`NO_PARTITION`].
 pub const ORIGINAL_PARTITION: &str = "rollouts.kruise.io/original-partition";
 /// Value of [`ORIGINAL_PARTITION`] for a workload whose manifest has no partition.
 pub const NO_PARTITION: &str = "none";
 /// The marks that exist only during a release.
 pub const RELEASE_MARKS: [&str; 3] = [IN_PROGRESSING, GRANTED_PARTITION, ORIGINAL_PARTITION];
-/// The partition that admission sets: larger than any ordinal, and the value that existing tools look for.
+/// The partition that admission sets: larger than any number of pods, and the value that existing tools look for.
 pub const HOLD_PARTITION: i64 = 32_767;
 
 /// Annotation on a Rollout: with the value `true`, the way back to the stable template takes the steps too.
@@ -73,6 +80,8 @@ pub const GUARD_PROBE: &str = "rollouts.kruise.io/guard-probe";
 pub const CONTROLLER_REVISION_HASH: &str = "controller-revision-hash";
 /// Label of pods that carries the revision, set by ReplicaSet-like operators.
 pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
+/// Annotation that operators of Kruise put on a pod whose containers they replace in place.
+pub const IN_PLACE_UPDATE_STATE: &str = "apps.kruise.io/inplace-update-state";
 /// Label (or annotation) of a workload by which people name a release, and label of the pods of that release.
 pub const ROLLOUT_ID: &str = "rollouts.kruise.io/rollout-id";
 /// Label of the pods of a release: the number of the step that they came with, from 1.

@@ -304,7 +304,7 @@ fn workload_report(rollout: &Rollout, workload: Seen<'_>, counts: Counts) -> Wor
         Seen::Missing => report.found = Some(false),
         Seen::Present(view) => {
             report.found = Some(true);
-            report.replicas = Some(view.replicas);
+            report.replicas = view.replicas_known.then_some(view.replicas);
             report.partition = Some(view.partition_in_force());
             report.ready = counts.ready;
             report.updated = counts.updated;

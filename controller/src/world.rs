@@ -338,6 +338,39 @@ mod tests {
     }
 
     #[test]
+    fn a_workload_is_the_same_in_every_version_of_its_kind() {
+        let rollout = |name: &str, version: &str, created: &str| -> Rollout {
+            serde_json::from_value(json!({
+                "metadata": {"name": name, "namespace": "shop", "uid": name, "creationTimestamp": created},
+                "spec": {"strategy": {}, "workloadRef": {"apiVersion": format!("apps.kruise.io/{version}"),
+                    "kind": "StatefulSet", "name": "my-app"}},
+            }))
+            .unwrap()
+        };
+        let world = World::default();
+        world.rollouts_known();
+        world.put_rollout(rollout("new", "v1beta1", "2026-01-02T00:00:00Z"));
+        let concerned = world.put_rollout(rollout("old", "v1alpha1", "2026-01-01T00:00:00Z"));
+        assert_eq!(concerned, ["new", "old"].map(|name| Key::new("shop", name)));
+        assert_eq!(world.wanted_kinds().len(), 1);
+        let snapshot = |name| world.snapshot(&Key::new("shop", name), Term(1)).unwrap();
+        let (new, old) = (snapshot("new"), snapshot("old"));
+        assert_eq!(new.workload, old.workload);
+        assert_eq!((new.rival.as_deref(), old.rival), (Some("old"), None));
+
+        // The watch shows the object in the version that it was begun with: the workload of both.
+        let place = Place {
+            namespace: "shop".to_owned(),
+            workload: old.workload.unwrap(),
+        };
+        let app = json!({"apiVersion": "apps.kruise.io/v1beta1", "metadata": {"name": "my-app", "uid": "a"}, "spec": {}});
+        assert_eq!(world.put_workload(&place, &app), concerned);
+        assert!(snapshot("new").seen.is_some() && snapshot("old").seen.is_some());
+        assert_eq!(world.drop_rollout(&Key::new("shop", "old")), concerned);
+        assert_eq!(snapshot("new").rival, None);
+    }
+
+    #[test]
     fn each_term_has_a_first_look_at_each_rollout() {
         let world = World::default();
         let mut rollout = Rollout::new("ro", Default::default());

@@ -7,10 +7,10 @@
 use json_patch::Patch;
 use serde_json::{Map, Value, json};
 
-use crate::lens::PatchBuilder;
+use crate::lens::{PatchBuilder, Scalar as _};
 use crate::names;
 use crate::workload::marks::{self, Guard, Hold, Marks, Original};
-use crate::workload::{Adapter, TemplateId};
+use crate::workload::{Adapter, Partition, TemplateId};
 
 /// One write, as the API server shows it.
 #[derive(Clone, Copy, Debug)]
@@ -110,18 +110,17 @@ struct Guarded<'a> {
 /// Holds a new template, or keeps the hold.
 fn keep(adapter: &dyn Adapter, write: &Write<'_>, guard: &Guarded<'_>, changed: bool) -> Verdict {
     let asked = read_partition(adapter, write.new);
-    let floor = floor(write, guard, changed);
+    let floor = floor(adapter, write, guard, changed);
     let echo = echo(write.new, asked);
     let original = original(adapter, write, guard, echo, asked);
-    // Nobody asked for the partition of an echo.
-    let partition = if echo.is_some() {
-        floor
-    } else {
-        asked.map_or(floor, |asked| asked.max(floor))
-    };
+    // Nobody asked for the partition of an echo. A percentage is for later: what it keeps back changes with the size.
+    let count = asked.and_then(Partition::count).filter(|_| echo.is_none());
+    let partition = count.map_or(floor, |count| count.max(floor));
     let mut patch = PatchBuilder::new(skeleton(write.new)).set(adapter.partition_path(), json!(partition));
-    if !is_rolling(write.new, adapter.strategy_type_path()) {
-        patch = patch.set(adapter.strategy_type_path(), json!("RollingUpdate"));
+    if let Some(path) = adapter.strategy_type_path()
+        && !is_rolling(write.new, path)
+    {
+        patch = patch.set(path, json!("RollingUpdate"));
     }
     for (mark, value) in [
         (names::GUARDED_BY, guard.text.clone()),
@@ -150,11 +149,14 @@ fn keep(adapter: &dyn Adapter, write: &Write<'_>, guard: &Guarded<'_>, changed: 
 }
 
 /// The least partition that this write may leave behind; pods that the same write adds are not granted.
-fn floor(write: &Write<'_>, guard: &Guarded<'_>, changed: bool) -> i64 {
+fn floor(adapter: &dyn Adapter, write: &Write<'_>, guard: &Guarded<'_>, changed: bool) -> i64 {
     let Some(hold) = guard.hold.filter(|_| !changed) else {
         return names::HOLD_PARTITION;
     };
-    let replicas = |object: &Value| object["spec"]["replicas"].as_i64().unwrap_or(1);
+    let Some(path) = adapter.replicas_path() else {
+        return hold.granted;
+    };
+    let replicas = |object| at(object, path).and_then(Value::as_i64).unwrap_or(1);
     let (was, is) = (replicas(write.old), replicas(write.new));
     if is > was && is > hold.granted {
         is
@@ -165,7 +167,7 @@ fn floor(write: &Write<'_>, guard: &Guarded<'_>, changed: bool) -> i64 {
 
 /// The original partition in the marks of an object whose partition is the grant in the same marks: such an object echoes a
 /// state of ours.
-fn echo(object: &Value, asked: Option<i64>) -> Option<Original> {
+fn echo(object: &Value, asked: Option<Partition>) -> Option<Original> {
     let annotations = annotations(object)?;
     let hold = Marks::read(annotations).hold?;
     let original = annotations
@@ -181,7 +183,7 @@ fn original(
     write: &Write<'_>,
     guard: &Guarded<'_>,
     echo: Option<Original>,
-    asked: Option<i64>,
+    asked: Option<Partition>,
 ) -> Original {
     match (guard.hold, echo) {
         (_, Some(original)) => original,
@@ -196,7 +198,7 @@ fn restore_guard(adapter: &dyn Adapter, write: &Write<'_>, guard: &Guarded<'_>) 
     let mut patch = PatchBuilder::new(skeleton(write.new));
     let path = adapter.partition_path();
     patch = match echo(write.new, read_partition(adapter, write.new)) {
-        Some(Original::Partition(partition)) => patch.set(path, json!(partition)),
+        Some(Original::Partition(partition)) => patch.set(path, partition.value()),
         Some(Original::Absent) => patch.prune(path, 1),
         None => patch,
     };
@@ -243,19 +245,19 @@ fn annotations(object: &Value) -> Option<&Map<String, Value>> {
 }
 
 fn is_rolling(object: &Value, path: &[&str]) -> bool {
-    match path.iter().try_fold(object, |at, name| at.get(*name)) {
+    match at(object, path) {
         None | Some(Value::Null) => true,
         Some(kind) => matches!(kind.as_str(), Some("" | "RollingUpdate")),
     }
 }
 
-/// A partition that is no integer counts as none: the schema, not we, refuses it.
-fn read_partition(adapter: &dyn Adapter, object: &Value) -> Option<i64> {
-    adapter
-        .partition_path()
-        .iter()
-        .try_fold(object, |at, name| at.get(*name))?
-        .as_i64()
+/// A partition that is neither an integer nor a percentage counts as none: the schema, not we, refuses it.
+fn read_partition(adapter: &dyn Adapter, object: &Value) -> Option<Partition> {
+    at(object, adapter.partition_path()).and_then(Partition::read)
+}
+
+fn at<'a>(object: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(object, |at, name| at.get(*name))
 }
 
 /// The parts of the object that a verdict may change, without the template.

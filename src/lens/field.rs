@@ -39,6 +39,13 @@ impl Scalar for u32 {
     }
 }
 
+impl Scalar for bool {
+    const EXPECTED: &'static str = "true or false";
+    fn read(value: &Value) -> Option<Self> {
+        value.as_bool()
+    }
+}
+
 impl Scalar for String {
     const EXPECTED: &'static str = "a string";
     fn read(value: &Value) -> Option<Self> {

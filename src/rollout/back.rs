@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::EditKind;
+use super::decide::Present;
 use super::observed::Children;
 use crate::lens::PatchBuilder;
 use crate::workload::{Adapter, Freedom, PodView, View};
@@ -99,9 +100,24 @@ pub(super) fn believes(view: &View, pods: &[PodView]) -> Option<&'static str> {
     } else if !pods.is_empty() && pods.iter().all(|pod| pod.revision.is_none()) {
         Some("the operator sets no revision label on pods")
     } else if view.reported.update_revision.is_none() {
-        Some("the operator reports no status.updateRevision")
+        Some("the operator names no update revision")
     } else {
         None
+    }
+}
+
+/// What is said of an operator that people have told to update nothing.
+pub(super) fn told_to_wait(p: &Present<'_>) -> Option<String> {
+    let path = p.adapter.paths().paused.path().join(".");
+    let message = || format!("{path} of {} is true: its operator updates nothing", p.workload);
+    p.view.paused.then(message)
+}
+
+/// A message with a remark.
+pub(super) fn with_remark(message: String, remark: Option<&str>) -> String {
+    match remark {
+        Some(remark) => format!("{message}; {remark}"),
+        None => message,
     }
 }
 
@@ -147,7 +163,7 @@ pub(super) fn free(
     }
     match view.hold() {
         Some(hold)
-            if hold.original.keeps_back() > 0
+            if hold.original.keeps_back()
                 && view.rewritten.is_none()
                 && !complete_when_open(view, children) =>
         {
@@ -199,7 +215,7 @@ mod tests {
             (&reported, &labelled[..], 2, None),
             (&reported, &[pod(Value::Null)][..], 1, Some("label")),
             (&reported, &[][..], 1, Some("owned")),
-            (&silent, &labelled[..], 1, Some("updateRevision")),
+            (&silent, &labelled[..], 1, Some("update revision")),
         ] {
             let view = view(status.clone());
             let why = believes(&view, pods);

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::back::updated_pods;
+use super::back::{told_to_wait, updated_pods};
 use super::observed::Children;
 use super::release::Release;
 use super::status::{Draft, Stall, why};
@@ -61,10 +61,10 @@ pub(super) fn overdue(draft: &mut Draft<'_>, release: &Release<'_>) -> Option<St
         return None;
     }
     let culprits = culprits(p.view, pods);
-    let who = if culprits.is_empty() {
-        format!("no pod is in trouble: does the operator of {} run?", p.workload)
-    } else {
-        named(&culprits)
+    let who = match told_to_wait(p) {
+        _ if !culprits.is_empty() => named(&culprits),
+        Some(paused) => paused,
+        None => format!("no pod is in trouble: does the operator of {} run?", p.workload),
     };
     Some(tell(
         draft,

@@ -2,7 +2,7 @@ use super::away::{tell_changes, tell_created_again};
 use super::back::{free, is_free};
 use super::observed::{Children, Observed, Proof, Stray, Target, Workload};
 use super::release::{Release, advance};
-use super::rest::{at_rest, guarded, unmarked};
+use super::rest::{at_rest, guarded, operator_silent, unmarked};
 use super::status::{Draft, settled, why};
 use super::{Action, Announcement, Decision, EditKind, Wake};
 use crate::api::v1beta1::condition::{self, reason};
@@ -305,6 +305,9 @@ fn govern_present(draft: &mut Draft<'_>, observed: &Observed<'_>, rollout: &Roll
             format!("{} is another one than before", p.workload),
         );
     }
+    if !p.view.replicas_known {
+        return wait_for_the_size(draft, p);
+    }
     let plan = match rollout
         .spec
         .strategy
@@ -327,7 +330,8 @@ fn govern_present(draft: &mut Draft<'_>, observed: &Observed<'_>, rollout: &Roll
         Some(_) if p.view.hold().is_some() => {
             guarded(draft, p.workload);
             if p.view.label != TypeLabel::Right {
-                restore_label(draft, p);
+                // Admission keeps the label while the workload is held; it may have been down.
+                set_label(draft, p);
             }
             advance(
                 draft,
@@ -347,21 +351,39 @@ fn govern_present(draft: &mut Draft<'_>, observed: &Observed<'_>, rollout: &Roll
     }
 }
 
+/// The operator has not said how many pods there should be: without that there is no plan, and a held workload stays held.
+fn wait_for_the_size(draft: &mut Draft<'_>, p: &Present<'_>) {
+    let message = format!(
+        "waiting for the operator of {} to report how many pods there should be",
+        p.workload
+    );
+    draft.say(progressing_or_initial(draft), message);
+    let stall = operator_silent(draft, p);
+    draft.stall(stall);
+}
+
 /// The plan cannot be read: nothing more is exposed, and a held workload stays held.
 fn broken_plan(draft: &mut Draft<'_>, message: &str) {
-    let phase = if draft.before().phase == phase::PROGRESSING {
-        phase::PROGRESSING
-    } else {
-        phase::INITIAL
-    };
-    draft.say(phase, message);
+    draft.say(progressing_or_initial(draft), message);
     draft.stalled(why::PLAN, message);
 }
 
-/// Admission keeps the label while the workload is held; it may have been down.
-fn restore_label(draft: &mut Draft<'_>, p: &Present<'_>) {
+fn progressing_or_initial(draft: &Draft<'_>) -> &'static str {
+    if draft.before().phase == phase::PROGRESSING {
+        phase::PROGRESSING
+    } else {
+        phase::INITIAL
+    }
+}
+
+/// Sets the workload-type label. Somebody may be setting labels too: those are neither lost nor overwritten.
+pub(super) fn set_label(draft: &mut Draft<'_>, p: &Present<'_>) {
     let patch = PatchBuilder::new(p.view.skeleton.clone())
         .test(["metadata", "uid"], p.view.uid.clone().into())
+        .test(
+            ["metadata", "resourceVersion"],
+            p.view.resource_version.clone().into(),
+        )
         .set(
             &["metadata", "labels", names::WORKLOAD_TYPE],
             p.adapter.type_label().into(),

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-use super::back::{Updated, believes, complete_when_open, fresh, updated};
+use super::back::{Updated, believes, complete_when_open, fresh, told_to_wait, updated, with_remark};
 use super::course::follows;
 use super::grant::{Memory, partition};
 use super::labels::label_pods;
@@ -150,7 +150,7 @@ impl Steps<'_> {
                 enter(canary, plan, step + 1, draft);
             } else {
                 let p = self.release.present;
-                let whole = self.hold.original.keeps_back() == 0 || complete_when_open(p.view, p.children);
+                let whole = !self.hold.original.keeps_back() || complete_when_open(p.view, p.children);
                 return (!whole).then_some(Waits::Operator);
             }
         }
@@ -183,7 +183,11 @@ impl Steps<'_> {
             Waits::Operator => finalising_step::RELEASE_WORKLOAD_CONTROL.to_owned(),
             _ => String::new(),
         };
-        let message = self.count(draft, &mut canary, |updated| self.message(step, waits, updated));
+        let idle = told_to_wait(p).filter(|_| draft.held_up);
+        let message = self.count(draft, &mut canary, |updated| {
+            let message = self.message(step, waits, updated);
+            with_remark(message, idle.as_deref())
+        });
         draft.status.canary_status = Some(canary);
         draft.say(phase::PROGRESSING, message);
         let reason = match waits {
@@ -312,7 +316,7 @@ impl Steps<'_> {
                     Children::Unknown => None,
                 };
                 let counters = believed
-                    .map(|why| format!("; {why}, so status.updatedReplicas is believed"))
+                    .map(|why| format!("; {why}, so its count of updated pods is believed"))
                     .unwrap_or_default();
                 let beyond = beyond.map(|beyond| format!("; {beyond}")).unwrap_or_default();
                 format!("{head}: updating to {exposure} of {replicas} pods{beyond}{counters}")

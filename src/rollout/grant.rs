@@ -20,13 +20,17 @@ pub(super) struct Memory {
 }
 
 /// The partition that a step needs: the plan's, unless pods below it run the update template already. A scale-up or a rollback
-/// that was taken back leaves such pods behind; they count, so fewer others may follow.
+/// that was taken back leaves such pods behind; they count, so fewer others may follow. Where pods are updated in any order the operator
+/// counts them by itself.
 ///
 /// While it cannot be told which pods do, nothing more than now is granted. Nor is it while the operator may still act on an
 /// earlier grant: a scale-up moves the pods that a step exposes, and those of both grants would come to run the template.
 pub(super) fn partition(p: &Present<'_>, plan: &Plan, step: usize, hold: &Hold, memory: &Memory) -> i64 {
     let planned = plan.partition(step);
-    if p.adapter.order() == UpdateOrder::Any || plan.is_last(step) {
+    let UpdateOrder::Ordinal(ordinals) = &p.view.order else {
+        return planned;
+    };
+    if plan.is_last(step) {
         return planned;
     }
     let as_now = planned.max(hold.granted);
@@ -36,7 +40,7 @@ pub(super) fn partition(p: &Present<'_>, plan: &Plan, step: usize, hold: &Hold, 
     let Children::Pods(pods) = p.children else {
         return if first && counted { planned } else { as_now };
     };
-    let Some(places) = places(&p.view.ordinals, pods) else {
+    let Some(places) = places(ordinals, pods) else {
         return planned;
     };
     let new = |is_new: &dyn Fn(&PodView) -> bool| -> BTreeSet<i64> {

@@ -43,7 +43,7 @@ pub enum EditKind {
     Open,
     /// The partition that people asked for is restored and the release marks go.
     Release,
-    /// The workload-type label is put back in mid-release.
+    /// The workload-type label is set on a kind that is known by name, or put back in mid-release.
     Label,
 }
 

@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-use super::back::{complete, complete_when_last_seen, complete_when_open, updated};
+use super::back::{
+    complete, complete_when_last_seen, complete_when_open, told_to_wait, updated, with_remark,
+};
 use super::deadline::{kept, overdue};
 use super::decide::Present;
 use super::forward::{enter, forward};
@@ -200,10 +202,8 @@ fn back(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
             Some(revision) => revision == stable_revision(draft, p.view),
             None => true,
         };
-        let rested = from_rest(draft)
-            && last_stable
-            && complete_when_last_seen(p.view)
-            && hold.original.keeps_back() == 0;
+        let rested =
+            from_rest(draft) && last_stable && complete_when_last_seen(p.view) && !hold.original.keeps_back();
         if rested || complete(p.view, p.children) {
             // Where people have been told of a change, they are told that it was taken back.
             let told = draft.before().phase == phase::PROGRESSING;
@@ -249,10 +249,9 @@ fn back(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
         };
         return end(draft, release, message, true);
     }
-    draft.say(
-        phase::PROGRESSING,
-        "rolling back: pods return to the stable template, without steps",
-    );
+    let message = "rolling back: pods return to the stable template, without steps";
+    let message = with_remark(message.to_owned(), told_to_wait(p).as_deref());
+    draft.say(phase::PROGRESSING, message);
     draft.held_up = true;
     draft.drop_condition(condition::SUCCEEDED);
     progressing(draft, reason::CANCELLING);

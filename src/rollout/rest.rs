@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-use super::decide::Present;
+use super::decide::{Present, set_label};
 use super::observed::{Observed, Proof, Workload};
 use super::release::{no_jump, record_id, record_workload};
 use super::status::{Draft, Stall, guarded_message, holds, label_command, settled, why};
@@ -46,11 +46,16 @@ fn unfit(observed: &Observed<'_>, p: &Present<'_>) -> Option<(&'static str, Stri
             format!(
                 "{} has {}: {strategy}: its updates do not follow the partition. Set it to RollingUpdate",
                 p.workload,
-                p.adapter.strategy_type_path().join(".")
+                p.adapter.strategy_type_path().unwrap_or_default().join(".")
             ),
         )),
         (TypeLabel::Right, None) => None,
     }
+}
+
+/// A kind that is known by name needs no word of people on how it updates; a value that they wrote is theirs.
+fn lacks_label(p: &Present<'_>) -> bool {
+    p.view.label == TypeLabel::Missing && !p.workload.kind.is_custom()
 }
 
 fn not_governed(draft: &mut Draft<'_>, reason: &str, message: &str) {
@@ -61,6 +66,9 @@ fn not_governed(draft: &mut Draft<'_>, reason: &str, message: &str) {
 
 /// Our mark is not on the workload: see whether it can be held, then mark it.
 pub(super) fn unmarked(draft: &mut Draft<'_>, observed: &Observed<'_>, p: &Present<'_>) {
+    if lacks_label(p) {
+        return set_label(draft, p);
+    }
     if let Some((reason, message)) = unfit(observed, p) {
         return not_governed(draft, reason, &message);
     }
@@ -97,6 +105,9 @@ fn retry_guard(draft: &mut Draft<'_>, retry: Timestamp) {
 
 /// Marked and not held.
 pub(super) fn at_rest(draft: &mut Draft<'_>, observed: &Observed<'_>, p: &Present<'_>, plan: &Plan) {
+    if lacks_label(p) {
+        return set_label(draft, p);
+    }
     if let Some((reason, message)) = unfit(observed, p) {
         draft.edit(
             p.workload,

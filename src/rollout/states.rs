@@ -60,7 +60,7 @@ pub const TRANSITIONS: &[Transition] = &[
     },
     Transition {
         from: &[],
-        when: "`spec.disabled`, and nothing of the Rollout is on the workload; the label is missing; the workload cannot be held",
+        when: "`spec.disabled`, and nothing of the Rollout is on the workload; a custom workload lacks the label; the workload cannot be held",
         to: phase::DISABLED,
         does: "holds nothing",
         on: "enable, set the label, mend what `Guarded` names",

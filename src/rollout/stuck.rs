@@ -83,7 +83,7 @@ fn abandoned<'a>(stable: Option<&str>, view: &View, pods: &'a [PodView]) -> Vec<
         current.is_some_and(|current| names_revision(current, stable))
             || pod
                 .ordinal()
-                .and_then(|ordinal| view.ordinals.place(ordinal))
+                .and_then(|ordinal| view.order.place(ordinal))
                 .is_some_and(|place| place >= view.partition_in_force())
     };
     let mut stuck: Vec<_> = pods

@@ -10,6 +10,8 @@ mod control;
 mod course;
 mod deadline;
 mod found;
+mod kinds;
+mod known;
 mod labels;
 mod lifecycle;
 mod memory;

@@ -1,17 +1,31 @@
 use serde_json::Value;
 
+use super::advanced_daemonset::ADVANCED_DAEMONSET;
+use super::cloneset::CLONESET;
+use super::paths::{Paths, Replicas};
 use super::statefulset::STATEFULSET_LIKE;
-use super::{GroupKind, View};
-use crate::lens::{FieldError, PatchBuilder};
+use super::{GroupKind, Ordinals, View, read, write};
+use crate::lens::{Field, FieldError, PatchBuilder};
 use crate::names;
 
 /// In which order a kind updates its pods.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UpdateOrder {
-    /// Highest ordinal first; the partition names ordinals.
-    Ordinal,
-    /// Any pod; the partition is a number.
+    /// Highest ordinal first: the partition says which pods are kept back. These are the ordinals that there are.
+    Ordinal(Ordinals),
+    /// Any pod: the partition says how many are kept back.
     Any,
+}
+
+impl UpdateOrder {
+    /// The place of a pod among the others, which a partition is compared with. `None` where it has none.
+    #[must_use]
+    pub fn place(&self, ordinal: i64) -> Option<i64> {
+        match self {
+            Self::Ordinal(ordinals) => ordinals.place(ordinal),
+            Self::Any => None,
+        }
+    }
 }
 
 /// What is left on a workload when a release ends.
@@ -25,39 +39,64 @@ pub enum Freedom {
 
 /// How one kind of workload is read, held, advanced and handed back. All verbs are pure and total.
 ///
-/// Every patch tests UID, generation and grant as they were read, so that a late writer loses: a decision for the last step of
-/// one template can never open the workload for the next one.
+/// A kind is its paths and its order; the rest follows from these. Every patch tests UID, generation and grant as they were read, so
+/// that a late writer loses: a decision for the last step of one template can never open the workload for the next one.
 pub trait Adapter: std::fmt::Debug + Send + Sync {
+    /// Where the kind has what we read and write.
+    fn paths(&self) -> &'static Paths;
+
+    /// Value that the workload-type label must have.
+    fn type_label(&self) -> &'static str {
+        self.paths().type_label
+    }
+
+    /// Path of the partition, for admission and for what is told to people.
+    fn partition_path(&self) -> &'static [&'static str] {
+        self.paths().partition.path()
+    }
+
+    /// Path of the update type that has to be the rolling one; `None` where every type heeds the partition.
+    fn strategy_type_path(&self) -> Option<&'static [&'static str]> {
+        self.paths().strategy_type.as_ref().map(Field::path)
+    }
+
+    /// Path of the number of pods, where people write it.
+    fn replicas_path(&self) -> Option<&'static [&'static str]> {
+        match &self.paths().replicas {
+            Replicas::Written(field) => Some(field.path()),
+            Replicas::Reported(_) => None,
+        }
+    }
+
+    /// The order in which the pods of this object are updated.
+    fn order(&self, object: &Value) -> UpdateOrder;
+
     /// Reads the object.
     ///
     /// # Errors
     /// A field that is there but malformed; nothing is guessed then.
-    fn view(&self, object: &Value) -> Result<View, FieldError>;
+    fn view(&self, object: &Value) -> Result<View, FieldError> {
+        read::view(self.paths(), self.order(object), object)
+    }
 
     /// Holds a guarded workload that is not held, as admission would have done: nothing more may update.
-    fn hold(&self, view: &View) -> PatchBuilder;
+    fn hold(&self, view: &View) -> PatchBuilder {
+        write::hold(self.paths(), view)
+    }
 
     /// Grants this partition, and puts the partition to it. An empty patch when it is so already.
-    fn expose(&self, view: &View, partition: i64) -> PatchBuilder;
+    fn expose(&self, view: &View, partition: i64) -> PatchBuilder {
+        write::expose(self.paths(), view, partition)
+    }
 
     /// Restores the partition that people asked for and removes the release marks.
-    fn release(&self, view: &View, freedom: Freedom) -> PatchBuilder;
-
-    /// The order of updates.
-    fn order(&self) -> UpdateOrder;
-
-    /// Value that the workload-type label must have.
-    fn type_label(&self) -> &'static str;
-
-    /// Path of the partition, for admission and for what is told to people.
-    fn partition_path(&self) -> &'static [&'static str];
-
-    /// Path of the update type.
-    fn strategy_type_path(&self) -> &'static [&'static str];
+    fn release(&self, view: &View, freedom: Freedom) -> PatchBuilder {
+        write::release(self.paths(), view, freedom)
+    }
 }
 
 /// All adapters.
-pub static ADAPTERS: [&dyn Adapter; 1] = [&STATEFULSET_LIKE];
+pub static ADAPTERS: [&dyn Adapter; 3] = [&STATEFULSET_LIKE, &CLONESET, &ADVANCED_DAEMONSET];
 
 /// The adapter of a kind. `None` for built-in kinds that are not supported.
 ///
@@ -66,7 +105,9 @@ pub static ADAPTERS: [&dyn Adapter; 1] = [&STATEFULSET_LIKE];
 #[must_use]
 pub fn adapter_for(kind: &GroupKind) -> Option<&'static dyn Adapter> {
     match (kind.group.as_str(), kind.kind.as_str()) {
-        ("apps", "StatefulSet") | ("apps.kruise.io", "StatefulSet") => Some(&STATEFULSET_LIKE),
+        ("apps" | "apps.kruise.io", "StatefulSet") => Some(&STATEFULSET_LIKE),
+        ("apps.kruise.io", "CloneSet") => Some(&CLONESET),
+        ("apps.kruise.io", "DaemonSet") => Some(&ADVANCED_DAEMONSET),
         ("" | "apps" | "batch" | "apps.kruise.io" | names::GROUP, _) => None,
         _ => Some(&STATEFULSET_LIKE),
     }

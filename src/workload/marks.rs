@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::Partition;
 use super::template::TemplateId;
 use crate::names;
 
@@ -44,23 +45,27 @@ pub enum Original {
     /// The manifest has no partition.
     Absent,
     /// The manifest has this partition.
-    Partition(i64),
+    Partition(Partition),
 }
 
 impl Original {
     /// What an object asks for.
     #[must_use]
-    pub fn of(partition: Option<i64>) -> Self {
+    pub fn of(partition: Option<Partition>) -> Self {
         partition.map_or(Self::Absent, Self::Partition)
     }
 
-    /// Reads the annotation's value; `None` when it is neither [`names::NO_PARTITION`] nor a decimal integer from 0.
+    /// Reads the annotation's value; `None` when it is neither [`names::NO_PARTITION`] nor a decimal integer from 0 nor a
+    /// percentage.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         if text == names::NO_PARTITION {
             Some(Self::Absent)
         } else {
-            read_count(text).map(Self::Partition)
+            let count = read_count(text).map(Partition::Count);
+            count
+                .or_else(|| Partition::read_percent(text))
+                .map(Self::Partition)
         }
     }
 
@@ -73,12 +78,13 @@ impl Original {
         }
     }
 
-    /// The pods that this partition keeps back once it is restored.
+    /// Whether this partition keeps pods back once it is restored.
     #[must_use]
-    pub const fn keeps_back(self) -> i64 {
+    pub const fn keeps_back(self) -> bool {
         match self {
-            Self::Absent => 0,
-            Self::Partition(partition) => partition,
+            Self::Absent => false,
+            Self::Partition(Partition::Count(count)) => count > 0,
+            Self::Partition(Partition::Percent(percent)) => percent > 0,
         }
     }
 }
@@ -98,8 +104,9 @@ pub struct Hold {
 impl Hold {
     /// Whether this partition is the grant itself, and so a state of ours rather than what a person asks for.
     #[must_use]
-    pub fn is_echoed_by(&self, partition: Option<i64>) -> bool {
-        self.granted_text.is_some() && self.granted_text == partition.map(|partition| partition.to_string())
+    pub fn is_echoed_by(&self, partition: Option<Partition>) -> bool {
+        let count = partition.and_then(Partition::count);
+        self.granted_text.is_some() && self.granted_text == count.map(|count| count.to_string())
     }
 }
 
@@ -182,6 +189,24 @@ mod tests {
             .hold
             .unwrap();
         assert_eq!(hold.granted, 4);
+    }
+
+    #[test]
+    fn what_people_asked_for_is_read_as_it_was_written() {
+        for (text, original) in [
+            ("none", Some(Original::Absent)),
+            ("0", Some(Original::Partition(Partition::Count(0)))),
+            ("20%", Some(Original::Partition(Partition::Percent(20)))),
+            ("020%", None),
+            ("", None),
+            ("junk", None),
+        ] {
+            assert_eq!(Original::read(text), original, "{text}");
+            assert!(original.is_none_or(|original| original.text() == text));
+        }
+        let keeps_back = |text| Original::read(text).unwrap().keeps_back();
+        assert!(keeps_back("1") && keeps_back("1%"));
+        assert!(!keeps_back("none") && !keeps_back("0") && !keeps_back("0%"));
     }
 
     #[test]

@@ -1,24 +1,33 @@
 //! Workloads: what is read of them, and how each kind is held, exposed and released.
 //!
-//! A kind is one adapter of five total verbs; nothing outside this module asks for the kind. The adapter of StatefulSet-like
-//! workloads serves every custom kind, since its paths are data.
+//! A kind is one adapter of five total verbs; nothing outside this module asks for the kind. An adapter's paths are data, and the
+//! verbs follow from them. The adapter of StatefulSet-like workloads serves every custom kind.
 
 mod adapter;
+mod advanced_daemonset;
+mod cloneset;
 pub mod marks;
 mod ordinals;
+mod partition;
+mod paths;
 pub mod pod;
+mod read;
 pub mod release_id;
 mod statefulset;
 pub mod template;
 pub mod trouble;
+mod write;
 
 use serde_json::Value;
+
+use crate::names;
 
 pub use adapter::{ADAPTERS, Adapter, Freedom, UpdateOrder, adapter_for};
 pub use marks::{Guard, Hold, Marks, Original};
 pub use ordinals::Ordinals;
+pub use partition::Partition;
+pub use paths::{Paths, Replicas, StatusPaths};
 pub use pod::PodView;
-pub use statefulset::StatefulSetLike;
 pub use template::{Likeness, TemplateId};
 pub use trouble::Trouble;
 
@@ -29,6 +38,14 @@ pub struct GroupKind {
     pub group: String,
     /// Kind.
     pub kind: String,
+}
+
+impl GroupKind {
+    /// Whether the kind is known by its shape alone, so that the workload-type label is for its users to set.
+    #[must_use]
+    pub fn is_custom(&self) -> bool {
+        !names::NATIVE_GROUPS.contains(&self.group.as_str())
+    }
 }
 
 impl std::fmt::Display for GroupKind {
@@ -84,20 +101,23 @@ pub struct View {
     pub deleting: bool,
     /// The workload-type label.
     pub label: TypeLabel,
-    /// `spec.replicas`; an absent one is 1, as for every built-in kind.
+    /// How many pods there should be: `spec.replicas`, where an absent one is 1, or what the operator reports.
     pub replicas: u32,
-    /// The ordinals that its pods have.
-    pub ordinals: Ordinals,
+    /// Whether that is known. Where it is for the operator to report, and it has not yet, `replicas` is 0 and says nothing.
+    pub replicas_known: bool,
+    /// The order in which its pods are updated.
+    pub order: UpdateOrder,
     /// The partition, in pods that are kept back. Absent and zero have the same effect, but are not the same manifest.
-    pub partition: Option<i64>,
+    pub partition: Option<Partition>,
     /// Our field manager owns the partition: an apply by somebody else that changes it would conflict.
     pub partition_is_ours: bool,
     /// Update type where it is not the rolling one, so that the partition has no effect.
     pub other_strategy: Option<String>,
-    /// Pods are made and replaced one after the other, each once all others are ready: `spec.podManagementPolicy` is not
-    /// `Parallel`.
+    /// People have told the operator to update nothing.
+    pub paused: bool,
+    /// Pods are made and replaced one after the other, each once all others are ready.
     pub in_order: bool,
-    /// `spec.minReadySeconds`: how long a pod has to be ready before it counts.
+    /// How long a pod has to be ready before it counts.
     pub min_ready_seconds: u32,
     /// Identity of `spec.template`.
     pub template: TemplateId,
@@ -147,7 +167,8 @@ impl View {
     /// The partition in force.
     #[must_use]
     pub fn partition_in_force(&self) -> i64 {
-        self.partition.unwrap_or(0)
+        self.partition
+            .map_or(0, |partition| partition.pods(self.replicas))
     }
 
     /// Whether the operator has seen the present generation. `None`: it does not say.
@@ -158,3 +179,6 @@ impl View {
             .map(|seen| seen >= self.generation)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,7 +40,7 @@ pub struct PodView {
     /// Why it is not ready: the first waiting or terminated reason, or the scheduler's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// `metadata.creationTimestamp`.
+    /// When it was made, or made anew in place.
     #[serde(skip)]
     pub created: Option<Timestamp>,
     /// Since when it is as it is: on its way out, ready, or not ready.
@@ -76,7 +76,7 @@ impl PodView {
         let readiness = condition(pod, "Ready");
         let ready = readiness.is_some_and(|c| c["status"] == "True");
         let terminating = metadata.get("deletionTimestamp").is_some_and(|t| !t.is_null());
-        let created = time(&metadata["creationTimestamp"]);
+        let created = time(&metadata["creationTimestamp"]).max(updated_in_place(metadata));
         let since = if terminating {
             deletion_asked(metadata)
         } else {
@@ -151,6 +151,15 @@ pub fn names_revision(label: &str, revision: &str) -> bool {
     !label.is_empty() && !revision.is_empty() && (ends(revision, label) || ends(label, revision))
 }
 
+/// When an operator of Kruise has last replaced containers of the pod in place; they count as begun again then.
+fn updated_in_place(metadata: &Value) -> Option<Timestamp> {
+    let text = metadata["annotations"]
+        .get(names::IN_PLACE_UPDATE_STATE)?
+        .as_str()?;
+    let state: Value = serde_json::from_str(text).ok()?;
+    time(&state["updateTimestamp"])
+}
+
 /// The time at which deletion was asked for: the timestamp is when the grace ends.
 fn deletion_asked(metadata: &Value) -> Option<Timestamp> {
     let ends = time(&metadata["deletionTimestamp"])?;
@@ -216,6 +225,10 @@ mod tests {
         assert_eq!(second(&PodView::read(&pod)), 7);
         assert_eq!(PodView::read(&pod).trouble, None);
         pod["status"]["containerStatuses"] = json!([{"restartCount": 1}]);
+        assert_eq!(second(&PodView::read(&pod)), 0);
+        pod["metadata"]["annotations"] = json!({names::IN_PLACE_UPDATE_STATE: r#"{"revision": "a-2", "updateTimestamp": "2026-01-01T00:00:05Z"}"#});
+        assert_eq!(second(&PodView::read(&pod)), 5);
+        pod["metadata"]["annotations"] = json!({names::IN_PLACE_UPDATE_STATE: "junk"});
         assert_eq!(second(&PodView::read(&pod)), 0);
         pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:01:00Z");
         pod["metadata"]["deletionGracePeriodSeconds"] = json!(30);

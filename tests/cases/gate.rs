@@ -34,12 +34,15 @@ struct Seen {
 enum Event {
     /// Version of the pod's image; none while it is being deleted or gone.
     Pod { name: String, runs: Option<String> },
-    /// The app's partition.
-    App(Option<i64>),
+    /// The app's partition in pods, and how many pods it wants.
+    App { partition: Option<i64>, replicas: i64 },
 }
 
 /// A partition and the most pods that ran the update template while it was in force.
 pub type Step = (Option<i64>, usize);
+
+/// How many pods a partition allows to be updated, and the most pods that ran the update template while it was in force.
+pub type Exposure = (i64, usize);
 
 impl Gate {
     /// Begins to watch.
@@ -79,6 +82,27 @@ impl Gate {
     /// The partitions that were in force one after the other, each with the most living pods of `version` at any instant of it.
     /// Waits until the watches have come to the present.
     pub async fn steps(&self, version: &str) -> Vec<Step> {
+        self.in_force(version, |partition, _| partition).await
+    }
+
+    /// The same by what the partitions allow, whatever they are written as and wherever the workload has them.
+    pub async fn exposures(&self, version: &str) -> Vec<Exposure> {
+        let allowed = |partition: Option<i64>, replicas: i64| replicas - partition.unwrap_or(0).min(replicas);
+        self.in_force(version, allowed).await
+    }
+
+    /// The most living pods of `version` at any instant until now.
+    pub async fn most(&self, version: &str) -> usize {
+        let steps = self.steps(version).await;
+        steps.into_iter().map(|(_, most)| most).max().unwrap()
+    }
+
+    /// What was in force one after the other, read from partition and replicas, each with the most living pods of `version`.
+    async fn in_force<T: PartialEq>(
+        &self,
+        version: &str,
+        read: impl Fn(Option<i64>, i64) -> T,
+    ) -> Vec<(T, usize)> {
         eventually(SOON, "the gate watch sees the present", async || {
             self.behind().await
         })
@@ -86,13 +110,14 @@ impl Gate {
         let mut events = lock(&self.seen).events.clone();
         events.sort_by_key(|(at, _)| *at);
         let mut running = BTreeMap::new();
-        let mut steps: Vec<Step> = Vec::new();
+        let mut steps: Vec<(T, usize)> = Vec::new();
         for (_, event) in events {
             match event {
                 Event::Pod { name, runs } => drop(running.insert(name, runs)),
-                Event::App(partition) => {
-                    if steps.last().is_none_or(|(last, _)| *last != partition) {
-                        steps.push((partition, 0));
+                Event::App { partition, replicas } => {
+                    let now = read(partition, replicas);
+                    if steps.last().is_none_or(|(last, _)| *last != now) {
+                        steps.push((now, 0));
                     }
                 }
             }
@@ -160,8 +185,32 @@ fn pod(object: &DynamicObject, deleted: bool) -> Event {
 }
 
 fn app(object: &DynamicObject, _: bool) -> Event {
-    let partition = object
-        .data
-        .pointer("/spec/updateStrategy/rollingUpdate/partition");
-    Event::App(partition.and_then(Value::as_i64))
+    let number = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_i64);
+    let nodes = number("/status/desiredNumberScheduled");
+    let replicas = nodes.or_else(|| number("/spec/replicas")).unwrap_or(1);
+    let strategy = &object.data["spec"]["updateStrategy"];
+    let partition = match &strategy["rollingUpdate"] {
+        // CloneSet has it further up.
+        Value::Null => &strategy["partition"],
+        rolling => &rolling["partition"],
+    };
+    let percentage = partition
+        .as_str()
+        .and_then(|text| text.strip_suffix('%')?.parse::<i64>().ok());
+    Event::App {
+        partition: partition
+            .as_i64()
+            .or_else(|| percentage.map(|percentage| kept(percentage, replicas))),
+        replicas,
+    }
+}
+
+/// The pods that a partition in percent keeps back: of several, one is let go below 100 %.
+fn kept(percentage: i64, replicas: i64) -> i64 {
+    let pods = (percentage * replicas + 99) / 100;
+    if percentage < 100 && replicas > 1 {
+        pods.min(replicas - 1)
+    } else {
+        pods
+    }
 }

@@ -1,5 +1,7 @@
 //! The custom object: what is read of its spec, and its status.
 
+use std::collections::BTreeSet;
+
 use kube::api::DynamicObject;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -22,6 +24,43 @@ pub(crate) struct App {
     pub(crate) current_revision: Option<String>,
     /// Selector of the app's pods, for the scale subresource.
     pub(crate) selector: String,
+    pub(crate) ordinals: Ordinals,
+    pub(crate) pace: Pace,
+}
+
+/// Which ordinals the pods have: all from `start` on but the reserved ones.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Ordinals {
+    pub(crate) start: u32,
+    pub(crate) reserved: BTreeSet<u32>,
+}
+
+impl Ordinals {
+    /// The first so many ordinals.
+    pub(crate) fn first(&self, count: u32) -> impl Iterator<Item = u32> {
+        let free = (self.start..).filter(|ordinal| !self.reserved.contains(ordinal));
+        free.take(count as usize)
+    }
+}
+
+/// How many pods are updated at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Pace {
+    /// None at all.
+    pub(crate) paused: bool,
+    pub(crate) max_unavailable: u32,
+    /// Pods beyond the wanted count while others are updated.
+    pub(crate) max_surge: u32,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Pace {
+            paused: false,
+            max_unavailable: 1,
+            max_surge: 0,
+        }
+    }
 }
 
 /// `spec.updateStrategy.type`.
@@ -42,8 +81,8 @@ pub(crate) enum PodManagementPolicy {
 #[derive(Debug, Error, PartialEq)]
 #[error("{field}: {reason}")]
 pub(crate) struct Invalid {
-    field: &'static str,
-    reason: String,
+    pub(crate) field: &'static str,
+    pub(crate) reason: String,
 }
 
 impl App {
@@ -53,41 +92,55 @@ impl App {
     /// A member is of another type or out of its range.
     pub(crate) fn read(object: &DynamicObject) -> Result<App, Invalid> {
         let meta = &object.metadata;
-        let spec = |pointer| object.data.pointer(pointer).filter(|value| !value.is_null());
         Ok(App {
             name: required("metadata.name", meta.name.clone())?,
             namespace: required("metadata.namespace", meta.namespace.clone())?,
             uid: required("metadata.uid", meta.uid.clone())?,
             generation: meta.generation.unwrap_or_default(),
-            replicas: count("spec.replicas", spec("/spec/replicas"), 1)?,
+            replicas: count("spec.replicas", member(object, "/spec/replicas"), 1)?,
             partition: count(
                 "spec.updateStrategy.rollingUpdate.partition",
-                spec("/spec/updateStrategy/rollingUpdate/partition"),
+                member(object, "/spec/updateStrategy/rollingUpdate/partition"),
                 0,
             )?,
-            update: match text("spec.updateStrategy.type", spec("/spec/updateStrategy/type"))? {
-                "" | "RollingUpdate" => UpdateStrategy::RollingUpdate,
-                "OnDelete" => UpdateStrategy::OnDelete,
-                other => return Err(unknown("spec.updateStrategy.type", other)),
-            },
-            management: match text("spec.podManagementPolicy", spec("/spec/podManagementPolicy"))? {
+            update: update_strategy(object)?,
+            management: match text(
+                "spec.podManagementPolicy",
+                member(object, "/spec/podManagementPolicy"),
+            )? {
                 "" | "OrderedReady" => PodManagementPolicy::OrderedReady,
                 "Parallel" => PodManagementPolicy::Parallel,
                 other => return Err(unknown("spec.podManagementPolicy", other)),
             },
             revision_history_limit: count(
                 "spec.revisionHistoryLimit",
-                spec("/spec/revisionHistoryLimit"),
+                member(object, "/spec/revisionHistoryLimit"),
                 10,
             )? as usize,
-            current_revision: object
-                .data
-                .pointer("/status/currentRevision")
+            current_revision: member(object, "/status/currentRevision")
                 .and_then(Value::as_str)
                 .map(str::to_owned),
             selector: String::new(),
+            ordinals: Ordinals::default(),
+            pace: Pace::default(),
         })
     }
+}
+
+fn update_strategy(object: &DynamicObject) -> Result<UpdateStrategy, Invalid> {
+    match text(
+        "spec.updateStrategy.type",
+        member(object, "/spec/updateStrategy/type"),
+    )? {
+        "" | "RollingUpdate" => Ok(UpdateStrategy::RollingUpdate),
+        "OnDelete" => Ok(UpdateStrategy::OnDelete),
+        other => Err(unknown("spec.updateStrategy.type", other)),
+    }
+}
+
+/// A member of the object, unless it is null.
+pub(crate) fn member<'o>(object: &'o DynamicObject, pointer: &str) -> Option<&'o Value> {
+    object.data.pointer(pointer).filter(|value| !value.is_null())
 }
 
 fn required(field: &'static str, value: Option<String>) -> Result<String, Invalid> {
@@ -97,7 +150,7 @@ fn required(field: &'static str, value: Option<String>) -> Result<String, Invali
     })
 }
 
-fn count(field: &'static str, value: Option<&Value>, default: u32) -> Result<u32, Invalid> {
+pub(crate) fn count(field: &'static str, value: Option<&Value>, default: u32) -> Result<u32, Invalid> {
     let Some(value) = value else { return Ok(default) };
     value
         .as_u64()
@@ -151,26 +204,30 @@ pub(crate) const STATUS_FIELDS: [&str; 7] = [
 ];
 
 impl Status {
-    /// The members that differ from what the object says, without those that this operator does not report.
-    pub(crate) fn changes(&self, object: &DynamicObject, omitted: &[String]) -> Map<String, Value> {
-        let Ok(Value::Object(mut wanted)) = serde_json::to_value(self) else {
-            return Map::new();
-        };
-        let written = object.data.get("status");
-        wanted.retain(|field, value| {
-            !omitted.contains(field) && written.and_then(|status| status.get(field)) != Some(value)
-        });
-        wanted
+    /// All members.
+    pub(crate) fn report(&self) -> Report {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(members)) => members,
+            _ => Map::new(),
+        }
     }
 }
 
-impl Status {
-    /// Whether nothing differs but numbers of pods.
-    pub(crate) fn only_counts(changes: &Map<String, Value>) -> bool {
-        changes
-            .keys()
-            .all(|field| field.to_lowercase().ends_with("replicas"))
-    }
+/// A status as it is written.
+pub(crate) type Report = Map<String, Value>;
+
+/// The members that differ from what the object says, without those that this operator does not report.
+pub(crate) fn changes(mut report: Report, object: &DynamicObject, omitted: &[String]) -> Report {
+    let written = object.data.get("status");
+    report.retain(|field, value| {
+        !omitted.contains(field) && written.and_then(|status| status.get(field)) != Some(value)
+    });
+    report
+}
+
+/// Whether nothing differs but numbers of pods.
+pub(crate) fn only_counts(changes: &Report) -> bool {
+    changes.values().all(Value::is_number) && !changes.contains_key("observedGeneration")
 }
 
 #[cfg(test)]
@@ -233,8 +290,8 @@ mod tests {
             json!({"replicas": 5, "readyReplicas": 5, "updatedReplicas": 0}),
         );
         let omitted = ["observedGeneration", "currentRevision", "updateRevision"].map(str::to_owned);
-        let changes = status.changes(&object, &omitted);
-        assert_eq!(Value::from(changes), json!({"readyReplicas": 4, "selector": ""}));
+        let found = changes(status.report(), &object, &omitted);
+        assert_eq!(Value::from(found), json!({"readyReplicas": 4, "selector": ""}));
     }
 
     #[test]

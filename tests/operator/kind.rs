@@ -3,11 +3,17 @@
 use clap::Args;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::Value;
 
+use crate::kruise::Kruise;
+use crate::pod::short;
 use crate::revision::fnv;
 
 /// Label that names a pod's revision, as the built-in kinds have it.
 pub(crate) const REVISION_LABEL: &str = "controller-revision-hash";
+
+/// Label that names the hash of a pod's revision, as CloneSet has it beside the other one.
+const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// Longest value that a label may have.
 const LABEL_VALUE_LENGTH: usize = 63;
@@ -26,6 +32,10 @@ pub(crate) struct KindArgs {
     /// Plural of the kind, as in the URL
     #[arg(long, default_value = "mystatefulapps")]
     plural: String,
+
+    /// Stand in for the controller of this kind of OpenKruise instead
+    #[arg(long, value_name = "PLURAL", conflicts_with_all = ["api_version", "kind", "plural"])]
+    pub(crate) openkruise: Option<Kruise>,
 }
 
 fn group_version(text: &str) -> Result<(String, String), String> {
@@ -49,20 +59,26 @@ pub(crate) struct Kind {
     pub(crate) revision_label: String,
     /// Annotation of the revision that is the current one, for when the status may not say it.
     pub(crate) current_annotation: String,
+    /// The kind of OpenKruise that it is, unless it is a custom kind.
+    pub(crate) kruise: Option<Kruise>,
 }
 
 impl From<KindArgs> for Kind {
     fn from(args: KindArgs) -> Self {
-        let (group, version) = args.api_version;
+        let ((group, version), kind, plural) = match args.openkruise {
+            Some(kruise) => kruise.names(),
+            None => (args.api_version, args.kind, args.plural),
+        };
         Kind {
             name_label: format!("app.{group}/name"),
             index_label: format!("app.{group}/pod-index"),
             revision_label: REVISION_LABEL.to_owned(),
             current_annotation: format!("app.{group}/current"),
             resource: ApiResource::from_gvk_with_plural(
-                &GroupVersionKind::gvk(&group, &version, &args.kind),
-                &args.plural,
+                &GroupVersionKind::gvk(&group, &version, &kind),
+                &plural,
             ),
+            kruise: args.openkruise,
         }
     }
 }
@@ -85,6 +101,19 @@ impl Kind {
         }
         let name = object.labels.as_ref()?.get(&self.name_label)?.clone();
         Some((AppKey { namespace, name }, Owner::Nobody))
+    }
+
+    /// The labels by which pods of a revision are found.
+    pub(crate) fn revision_labels(&self, revision: &str) -> Vec<(String, Value)> {
+        let of = |key: &str, value: &str| (key.to_owned(), value.into());
+        match self.kruise {
+            Some(Kruise::Clonesets) => vec![
+                of(&self.revision_label, revision),
+                of(POD_TEMPLATE_HASH, short(revision)),
+            ],
+            Some(Kruise::Daemonsets) => vec![of(&self.revision_label, short(revision))],
+            Some(Kruise::Statefulsets) | None => vec![of(&self.revision_label, revision)],
+        }
     }
 
     /// The controller reference from an app to its pods and revisions.

@@ -1,10 +1,11 @@
 //! An operator for StatefulSet-like custom resources: ordinal pods, updated from the highest ordinal down to
-//! `spec.updateStrategy.rollingUpdate.partition`.
+//! `spec.updateStrategy.rollingUpdate.partition`. It also stands in for the controllers of OpenKruise.
 #![allow(clippy::print_stdout, reason = "printing the CRD is what `crd` is for")]
 
 mod app;
 mod crd;
 mod kind;
+mod kruise;
 mod observed;
 mod plan;
 mod pod;
@@ -89,7 +90,11 @@ async fn main() -> Result<()> {
         }
         Command::Crd { kind, schema } => {
             let kind = Kind::from(kind);
-            print!("{}", serde_saphyr::to_string(&crd::manifest(&kind, schema))?);
+            let manifest = match kind.kruise {
+                Some(kruise) => kruise::crd::manifest(kruise),
+                None => crd::manifest(&kind, schema),
+            };
+            print!("{}", serde_saphyr::to_string(&manifest)?);
             Ok(())
         }
     }

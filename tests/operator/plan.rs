@@ -10,6 +10,8 @@ use crate::revision::Revisions;
 pub(crate) enum PodAction {
     /// Create the pod of this ordinal at this revision.
     Create { ordinal: u32, revision: String },
+    /// Create one more pod at this revision, under a name that the server gives, on a node or on any.
+    Add { node: Option<String>, revision: String },
     /// Delete this very pod.
     Delete { name: String, uid: String, why: Why },
     /// Make an orphan the app's own.
@@ -22,6 +24,8 @@ pub(crate) enum Why {
     Finished,
     ScaleDown,
     Update,
+    /// It is on a node where none is wanted, or where there is another one.
+    Misplaced,
 }
 
 /// Decides the next writes and the status.
@@ -47,13 +51,18 @@ struct Slots<'p> {
 
 impl<'p> Slots<'p> {
     fn of(app: &App, pods: &'p [Pod]) -> Self {
-        let mut wanted = vec![None; app.replicas as usize];
+        let ordinals: Vec<u32> = app.ordinals.first(app.replicas).collect();
+        let mut wanted = vec![None; ordinals.len()];
         let mut condemned = Vec::new();
         for pod in pods {
             let Some(ordinal) = pod.ordinal(&app.name) else {
                 continue;
             };
-            match wanted.get_mut(ordinal as usize) {
+            match ordinals
+                .binary_search(&ordinal)
+                .ok()
+                .map(|place| &mut wanted[place])
+            {
                 Some(slot) => *slot = Some(pod),
                 None => condemned.push((ordinal, pod)),
             }
@@ -80,11 +89,12 @@ fn adoptions(app: &App, pods: &[Pod]) -> Vec<PodAction> {
 /// predecessors. Returns whether the next phase may begin.
 fn fill(app: &App, slots: &Slots<'_>, revisions: &Revisions, actions: &mut Vec<PodAction>) -> bool {
     let ordered = app.management == PodManagementPolicy::OrderedReady;
-    for (ordinal, slot) in (0..).zip(&slots.wanted) {
+    let ordinals = app.ordinals.first(app.replicas);
+    for ((place, slot), ordinal) in (0..).zip(&slots.wanted).zip(ordinals) {
         match slot {
             None => actions.push(PodAction::Create {
                 ordinal,
-                revision: revision_for(app, ordinal, revisions),
+                revision: revision_for(app, place, revisions),
             }),
             Some(pod) if pod.finished => {
                 if !pod.terminating {
@@ -102,8 +112,8 @@ fn fill(app: &App, slots: &Slots<'_>, revisions: &Revisions, actions: &mut Vec<P
     true
 }
 
-fn revision_for(app: &App, ordinal: u32, revisions: &Revisions) -> String {
-    let held = app.update == UpdateStrategy::RollingUpdate && ordinal < app.partition;
+fn revision_for(app: &App, place: u32, revisions: &Revisions) -> String {
+    let held = app.update == UpdateStrategy::RollingUpdate && place < app.partition;
     if held {
         revisions.current.clone()
     } else {
@@ -134,24 +144,31 @@ fn scale_down(app: &App, slots: &Slots<'_>, actions: &mut Vec<PodAction>) -> boo
 }
 
 /// Deletes the highest pod at or above the partition that is not on the update revision, provided that all
-/// above it are available.
+/// above it are available; more at a time where so many may be unavailable, which in order only one may.
 fn update(app: &App, slots: &Slots<'_>, revisions: &Revisions, actions: &mut Vec<PodAction>) {
-    if app.update == UpdateStrategy::OnDelete {
+    if app.update == UpdateStrategy::OnDelete || app.pace.paused {
         return;
     }
+    let mut left = match app.management {
+        PodManagementPolicy::OrderedReady => 1,
+        PodManagementPolicy::Parallel => app.pace.max_unavailable.max(1),
+    };
     for slot in slots.wanted.iter().skip(app.partition as usize).rev() {
         let Some(pod) = slot else { return };
-        if pod.revision.as_deref() != Some(revisions.update.as_str()) && !pod.terminating && !pod.finished {
+        let old = !pod.runs(&revisions.update) && !pod.terminating && !pod.finished;
+        if old {
             actions.push(delete(pod, Why::Update));
-            return;
         }
-        if !pod.available() {
+        if old || !pod.available() {
+            left -= 1;
+        }
+        if left == 0 {
             return;
         }
     }
 }
 
-fn delete(pod: &Pod, why: Why) -> PodAction {
+pub(crate) fn delete(pod: &Pod, why: Why) -> PodAction {
     PodAction::Delete {
         name: pod.name.clone(),
         uid: pod.uid.clone(),
@@ -170,9 +187,7 @@ fn status(app: &App, pods: &[Pod], revisions: &Revisions) -> Status {
         observed_generation: app.generation,
         replicas: counted(&|_| true),
         ready_replicas: counted(&|pod| pod.ready),
-        updated_replicas: counted(&|pod| {
-            !pod.terminating && pod.revision.as_deref() == Some(revisions.update.as_str())
-        }),
+        updated_replicas: counted(&|pod| !pod.terminating && pod.runs(&revisions.update)),
         current_revision: revisions.current.clone(),
         update_revision: revisions.update.clone(),
         selector: app.selector.clone(),
@@ -188,6 +203,7 @@ fn status(app: &App, pods: &[Pod], revisions: &Revisions) -> Status {
 pub(crate) fn target(app: &App, action: &PodAction) -> String {
     match action {
         PodAction::Create { ordinal, .. } => pod::name(&app.name, *ordinal),
+        PodAction::Add { .. } => app.name.clone(),
         PodAction::Delete { name, .. } | PodAction::Adopt { name, .. } => name.clone(),
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::json;
 
 use super::*;
+use crate::app::{Ordinals, Pace};
 use crate::kind::{Kind, KindArgs};
 use crate::revision::{Record, Revision, record, tests::revision};
 
@@ -29,6 +30,8 @@ pub(crate) fn app(replicas: u32, partition: u32) -> App {
         revision_history_limit: 10,
         current_revision: None,
         selector: String::new(),
+        ordinals: Ordinals::default(),
+        pace: Pace::default(),
     }
 }
 
@@ -100,8 +103,10 @@ impl World {
                     finished: false,
                     ready: false,
                     terminating: false,
+                    node: None,
                 });
             }
+            PodAction::Add { .. } => panic!("a pod without ordinal"),
             PodAction::Delete { uid, .. } => self.pods.retain(|pod| pod.uid != *uid),
             PodAction::Adopt { uid, .. } => {
                 let pod = self.pods.iter_mut().find(|pod| pod.uid == *uid).unwrap();
@@ -453,4 +458,47 @@ fn no_replicas_are_complete_at_once() {
     let mut world = World::on_v1(0);
     let status = world.patch(2, PARKED);
     assert_eq!(world.told(&status), (2, 2, 0));
+}
+
+#[test]
+fn places_count_where_ordinals_have_gaps() {
+    let mut world = World::on_v1(0);
+    world.app.ordinals = Ordinals {
+        start: 10,
+        reserved: [11].into(),
+    };
+    world.app.replicas = 3;
+    world.settle();
+    let names: Vec<_> = world.pods.iter().map(|pod| pod.name.as_str()).collect();
+    assert_eq!(names, ["my-app-10", "my-app-12", "my-app-13"]);
+    world.patch(2, 1);
+    assert_eq!(world.versions(), [1, 2, 2]);
+    world.lose(10);
+    assert_eq!(world.versions(), [1, 2, 2]);
+}
+
+#[test]
+fn a_paused_app_is_not_updated() {
+    let mut world = World::on_v1(3);
+    world.app.pace.paused = true;
+    world.patch(2, 1);
+    assert_eq!(world.versions(), [1, 1, 1]);
+    world.app.pace.paused = false;
+    world.settle();
+    assert_eq!(world.versions(), [1, 2, 2]);
+}
+
+#[test]
+fn several_pods_are_updated_at_a_time_where_they_do_not_wait_for_each_other() {
+    for (management, at_once) in [
+        (PodManagementPolicy::OrderedReady, 1),
+        (PodManagementPolicy::Parallel, 2),
+    ] {
+        let mut world = World::on_v1(5);
+        (world.app.management, world.app.pace.max_unavailable) = (management, 2);
+        world.template = 2;
+        world.app.partition = 1;
+        let (actions, _) = world.look();
+        assert_eq!(actions.len(), at_once, "{actions:?}");
+    }
 }

@@ -26,12 +26,20 @@ pub(crate) struct Pod {
     /// Running, with condition Ready.
     pub(crate) ready: bool,
     pub(crate) terminating: bool,
+    /// The node that it is bound to.
+    pub(crate) node: Option<String>,
 }
 
 impl Pod {
     /// Ready, and meant to stay.
     pub(crate) fn available(&self) -> bool {
         self.ready && !self.terminating
+    }
+
+    /// Whether it was made from a revision. Its label has the name, or only the hash at the end of it.
+    pub(crate) fn runs(&self, revision: &str) -> bool {
+        let label = self.revision.as_deref();
+        label == Some(revision) || label == Some(short(revision))
     }
 
     /// The ordinal, if the name is one that the app gives.
@@ -61,6 +69,7 @@ impl Observable for Pod {
             finished: matches!(phase, "Failed" | "Succeeded"),
             ready: phase == "Running" && condition,
             terminating: object.metadata.deletion_timestamp.is_some(),
+            node: object.spec.and_then(|spec| spec.node_name),
             name: object.metadata.name?,
             uid: object.metadata.uid?,
             owner,
@@ -68,32 +77,54 @@ impl Observable for Pod {
     }
 }
 
+/// The hash at the end of a revision's name.
+pub(crate) fn short(revision: &str) -> &str {
+    revision.rsplit('-').next().unwrap_or(revision)
+}
+
 /// Name of the pod with this ordinal.
 pub(crate) fn name(app: &str, ordinal: u32) -> String {
     format!("{app}-{ordinal}")
 }
 
-/// The pod of an ordinal at a revision. It stays JSON, so that fields which this program does not know are kept.
+/// The pod of an ordinal at a revision.
 pub(crate) fn manifest(kind: &Kind, app: &App, ordinal: u32, revision: &Revision) -> Value {
-    let template = &revision.template;
     let name = name(&app.name, ordinal);
+    let mut pod = from_template(kind, app, revision);
+    pod["metadata"]["labels"][&kind.index_label] = ordinal.to_string().into();
+    let hostname = &mut pod["spec"]["hostname"];
+    if hostname.is_null() && name.len() <= HOSTNAME_LENGTH {
+        *hostname = name.clone().into();
+    }
+    pod["metadata"]["name"] = name.into();
+    pod
+}
+
+/// One more pod at a revision, bound to a node or to none.
+pub(crate) fn addition(kind: &Kind, app: &App, node: Option<&str>, revision: &Revision) -> Value {
+    let mut pod = from_template(kind, app, revision);
+    pod["metadata"]["generateName"] = format!("{}-", app.name).into();
+    if let Some(node) = node {
+        pod["spec"]["nodeName"] = node.into();
+    }
+    pod
+}
+
+/// A pod without a name. It stays JSON, so that fields which this program does not know are kept.
+fn from_template(kind: &Kind, app: &App, revision: &Revision) -> Value {
+    let template = &revision.template;
     let mut labels = members(template, "/metadata/labels");
     labels.insert(kind.name_label.clone(), label_value(&app.name).into());
-    labels.insert(kind.index_label.clone(), ordinal.to_string().into());
-    labels.insert(kind.revision_label.clone(), revision.name.clone().into());
-    let mut spec = members(template, "/spec");
-    if name.len() <= HOSTNAME_LENGTH {
-        spec.entry("hostname").or_insert_with(|| name.clone().into());
-    }
+    labels.extend(kind.revision_labels(&revision.name));
     let metadata = ObjectMeta {
-        name: Some(name),
         namespace: Some(app.namespace.clone()),
         owner_references: Some(vec![kind.controller_reference(&app.name, &app.uid)]),
         ..ObjectMeta::default()
     };
-    let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
+    let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata});
     pod["metadata"]["labels"] = labels.into();
     pod["metadata"]["annotations"] = members(template, "/metadata/annotations").into();
+    pod["spec"] = members(template, "/spec").into();
     pod
 }
 
@@ -120,6 +151,7 @@ mod tests {
             finished: false,
             ready: true,
             terminating: false,
+            node: None,
         }
     }
 

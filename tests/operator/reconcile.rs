@@ -11,8 +11,9 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tracing::warn;
 
-use crate::app::{App, Status};
+use crate::app::{App, Report, changes, only_counts};
 use crate::kind::{AppKey, Kind, Owner, label_value};
+use crate::kruise::{self, Kruise, Nodes};
 use crate::observed::{Observed, version};
 use crate::plan::{PodAction, plan};
 use crate::pod::Pod;
@@ -33,6 +34,8 @@ pub(crate) struct Operator {
     pub(crate) omitted: Vec<String>,
     pub(crate) pods: Observed<Pod>,
     pub(crate) revisions: Observed<Revision>,
+    /// Followed for DaemonSets only.
+    pub(crate) nodes: Nodes,
     memory: Mutex<HashMap<String, Memory>>,
 }
 
@@ -59,6 +62,7 @@ impl Operator {
             omitted,
             pods,
             revisions,
+            nodes: Nodes::default(),
             memory: Mutex::default(),
         }
     }
@@ -70,7 +74,13 @@ impl Operator {
             // Pods and revisions go with their owner.
             return Ok(Action::await_change());
         }
-        let mut app = match App::read(&object) {
+        let template = object.data.pointer("/spec/template").unwrap_or(&Value::Null);
+        let nodes = self.nodes.selected_by(template);
+        let read = match self.kind.kruise {
+            Some(kind) => kruise::read(kind, &object, nodes.len()),
+            None => App::read(&object),
+        };
+        let mut app = match read {
             Ok(app) => app,
             Err(invalid) => {
                 warn!(app = %object.name_any(), "{invalid}");
@@ -78,17 +88,25 @@ impl Operator {
             }
         };
         app.selector = format!("{}={}", self.kind.name_label, label_value(&app.name));
-        let template = object.data.pointer("/spec/template").unwrap_or(&Value::Null);
 
         let (history, update) = self.record(&app, template).await?;
         let revisions = Revisions::of(&history, &update, app.current_revision.as_deref());
         let pods = self.observe(&app);
-        let (actions, status) = plan(&app, &pods, &revisions);
-        self.write(&app, &object, &history, &actions, &status).await?;
+        let (actions, report) = match self.kind.kruise {
+            Some(Kruise::Clonesets) => kruise::cloneset::plan(&app, &pods, &revisions),
+            Some(Kruise::Daemonsets) => kruise::daemonset::plan(&app, &nodes, &pods, &revisions),
+            Some(Kruise::Statefulsets) => kruise::statefulset::plan(&app, &pods, &revisions),
+            None => {
+                let (actions, status) = plan(&app, &pods, &revisions);
+                (actions, status.report())
+            }
+        };
+        let current = report.get("currentRevision").and_then(Value::as_str);
+        let current = current.unwrap_or_default().to_owned();
+        self.write(&app, &object, &history, &actions, report).await?;
 
         if self.omitted.iter().any(|field| field == "currentRevision") {
-            self.mark_current(&app, &history, &status.current_revision)
-                .await?;
+            self.mark_current(&app, &history, &current).await?;
         }
         self.trim(&app, &history, &revisions, &pods).await?;
         self.remember(&app.uid, |memory| memory.failures = 0);
@@ -103,11 +121,11 @@ impl Operator {
         object: &DynamicObject,
         history: &[Revision],
         actions: &[PodAction],
-        status: &Status,
+        report: Report,
     ) -> Result<(), Error> {
-        let changes = status.changes(object, &self.omitted);
+        let changes = changes(report, object, &self.omitted);
         let pods = self.write_pods(app, history, actions);
-        if actions.is_empty() || !Status::only_counts(&changes) {
+        if actions.is_empty() || !only_counts(&changes) {
             let (pods, status) = join(pods, self.write_status(app, &changes)).await;
             return pods.and(status);
         }

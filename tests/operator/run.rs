@@ -9,11 +9,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use futures::channel::mpsc::{UnboundedSender, unbounded};
 use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::Node;
 use kube::api::DynamicObject;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::controller::Error as QueueError;
 use kube::runtime::reflector::ObjectRef;
-use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::store::{Store, Writer};
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{Config as QueueConfig, WatchStreamExt, applier};
@@ -23,6 +24,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::{debug, info, warn};
 
 use crate::kind::Kind;
+use crate::kruise::Kruise;
 use crate::observed::{Observable, Observed};
 use crate::reconcile::Operator;
 
@@ -71,11 +73,15 @@ async fn operate(operator: &Arc<Operator>, namespace: Option<&str>) {
     };
     let writer = Writer::new(resource.clone());
     let store = writer.as_reader();
+    let all_apps = writer.as_reader();
 
     let queue = async {
         // An app that is looked at before its pods are known would get them a second time.
         operator.pods.ready().await;
         operator.revisions.ready().await;
+        if operator.kind.kruise == Some(Kruise::Daemonsets) {
+            operator.nodes.ready().await;
+        }
         let reconcile = |app, operator: Arc<Operator>| Box::pin(operator.reconcile(app));
         let failed =
             |app: Arc<DynamicObject>, error: &_, operator: Arc<Operator>| operator.retry(&app, error);
@@ -113,6 +119,7 @@ async fn operate(operator: &Arc<Operator>, namespace: Option<&str>) {
             watcher::Config::default().labels(&operator.kind.name_label),
             &wake
         ),
+        watch_nodes(operator, &all_apps, &wake),
         queue,
     );
     pending().await
@@ -183,6 +190,27 @@ async fn watch_owned<V>(
             ObjectRef::new_with(&key.name, operator.kind.resource.clone()).within(&key.namespace)
         };
         send(wake, observed.absorb(event).into_iter().map(app).collect());
+    }
+}
+
+/// Nodes come and go, and change their labels, for DaemonSets.
+async fn watch_nodes(operator: &Operator, apps: &Store<DynamicObject>, wake: &Wake) {
+    if operator.kind.kruise != Some(Kruise::Daemonsets) {
+        return;
+    }
+    let api: Api<Node> = Api::all(operator.client.clone());
+    let config = watcher::Config::default().timeout(WATCH_TIMEOUT);
+    let events = watcher::watcher(api, config).backoff(Retry::default());
+    let mut events = pin!(events.inspect_err(|error| warn!("watch: {error}")));
+    while let Some(event) = events.next().await {
+        if event.is_ok_and(|event| operator.nodes.absorb(event)) {
+            let all = apps.state();
+            let resource = &operator.kind.resource;
+            let all = all
+                .iter()
+                .map(|app| ObjectRef::from_obj_with(&**app, resource.clone()));
+            send(wake, all.collect());
+        }
     }
 }
 

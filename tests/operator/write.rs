@@ -136,13 +136,17 @@ impl Operator {
         let results = join_all(actions.iter().map(|action| async move {
             debug!(app = %app.name, pod = %target(app, action), ?action);
             match action {
-                PodAction::Create { ordinal, revision } => {
-                    let found = history.iter().find(|recorded| recorded.name == *revision);
-                    match found {
-                        Some(recorded) => self.create_pod(app, *ordinal, recorded).await,
-                        None => Ok(()),
+                PodAction::Create { ordinal, revision } => match recorded(history, revision) {
+                    Some(revision) => self.create_pod(app, *ordinal, revision).await,
+                    None => Ok(()),
+                },
+                PodAction::Add { node, revision } => match recorded(history, revision) {
+                    Some(revision) => {
+                        let pod = pod::addition(&self.kind, app, node.as_deref(), revision);
+                        self.post_pod(app, &pod).await
                     }
-                }
+                    None => Ok(()),
+                },
                 PodAction::Delete { name, uid, .. } => self.delete_pod(app, name, uid).await,
                 PodAction::Adopt { name, uid } => self.adopt_pod(app, name, uid).await,
             }
@@ -157,21 +161,26 @@ impl Operator {
             // A pod of an earlier app of this name: its end wakes us.
             return Ok(());
         }
-        let manifest = pod::manifest(&self.kind, app, ordinal, revision).to_string();
+        self.post_pod(app, &pod::manifest(&self.kind, app, ordinal, revision))
+            .await
+    }
+
+    async fn post_pod(&self, app: &App, pod: &Value) -> Result<(), Error> {
         let request = Request::new(core::Pod::url_path(&(), Some(&app.namespace)))
-            .create(&parameters(), manifest.into_bytes())
+            .create(&parameters(), pod.to_string().into_bytes())
             .map_err(kube::Error::BuildRequest);
         let created = match request {
             Ok(request) => self.client.request::<core::Pod>(request).await,
             Err(error) => Err(error),
         };
+        let name = || pod["metadata"]["name"].as_str().unwrap_or(&app.name).to_owned();
         match created {
             Ok(pod) => {
                 self.pods.wrote(pod);
                 Ok(())
             }
-            Err(kube::Error::Api(status)) if status.is_already_exists() => Err(Error::PodNameInUse(name)),
-            Err(source) => Err(Error::write("create pod", name)(source)),
+            Err(kube::Error::Api(status)) if status.is_already_exists() => Err(Error::PodNameInUse(name())),
+            Err(source) => Err(Error::write("create pod", name())(source)),
         }
     }
 
@@ -226,6 +235,10 @@ impl Operator {
     fn revision_api(&self, app: &App) -> Api<ControllerRevision> {
         Api::namespaced(self.client.clone(), &app.namespace)
     }
+}
+
+fn recorded<'h>(history: &'h [Revision], name: &str) -> Option<&'h Revision> {
+    history.iter().find(|revision| revision.name == name)
 }
 
 fn parameters() -> PostParams {

@@ -23,8 +23,14 @@ pub(super) fn documents(args: &Manifests) -> Result<Vec<Document>, Error> {
         base_role(args.pods.replace_stuck_pods).into(),
         Document {
             comment: Some(custom_kind_hint()?),
-            object: native_stateful_sets(),
+            object: workloads("statefulsets", "apps", &["statefulsets"]),
         },
+        workloads(
+            "kruise",
+            "apps.kruise.io",
+            &["clonesets", "daemonsets", "statefulsets"],
+        )
+        .into(),
         cluster_role_binding(namespace).into(),
         namespace_role(namespace).into(),
         role_binding(namespace).into(),
@@ -113,28 +119,18 @@ fn base_role(replace_stuck_pods: bool) -> Value {
     )
 }
 
-/// The one kind that is enabled from the start.
-fn native_stateful_sets() -> Value {
-    let rules = json!([
-        { "apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["get", "list", "watch", "patch"] },
-    ]);
+/// Enables kinds of one group: those that are known by name, from the start. A kind that the cluster does not have costs nothing.
+fn workloads(name: &str, group: &str, plurals: &[&str]) -> Value {
     cluster_role(
-        &format!("{}-statefulsets", names::CLUSTER_ROLE),
+        &format!("{}-{name}", names::CLUSTER_ROLE),
         &[names::AGGREGATE_TO_CONTROLLER],
-        rules,
+        json!([{ "apiGroups": [group], "resources": plurals, "verbs": ["get", "list", "watch", "patch"] }]),
     )
 }
 
 /// Says how a custom kind is enabled, with an example.
 fn custom_kind_hint() -> Result<String, Error> {
-    let rules = json!([
-        { "apiGroups": ["example.io"], "resources": ["mystatefulapps"], "verbs": ["get", "list", "watch", "patch"] },
-    ]);
-    let example = cluster_role(
-        &format!("{}-mystatefulapps", names::CLUSTER_ROLE),
-        &[names::AGGREGATE_TO_CONTROLLER],
-        rules,
-    );
+    let example = workloads("mystatefulapps", "example.io", &["mystatefulapps"]);
     Ok(format!(
         "Every ClusterRole with the label {} adds its rules to the controller's.\n\
          One more such ClusterRole enables a custom kind, for example:\n\n{}",

@@ -185,7 +185,8 @@ fn the_controllers_role_gathers_what_is_labelled() {
         gathered,
         [
             "kruise-rollout-controller-base",
-            "kruise-rollout-controller-statefulsets"
+            "kruise-rollout-controller-statefulsets",
+            "kruise-rollout-controller-kruise",
         ]
     );
 }

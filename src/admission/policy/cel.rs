@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::names;
+use crate::workload::Adapter;
 
 /// A string literal.
 pub(super) fn quoted(text: &str) -> String {
@@ -32,6 +33,9 @@ pub(super) fn at(root: &str, path: &[&str]) -> String {
 pub(super) fn is_map(root: &str, path: &[&str]) -> String {
     format!("type({}) == map", at(root, path))
 }
+
+/// A percentage as people write one; see [`crate::workload::Partition`].
+pub(super) const PERCENT: &str = "(0|[1-9][0-9]{0,2})%";
 
 /// A variable of a policy.
 pub(super) fn variable(name: &str, expression: impl Into<String>) -> Value {
@@ -92,21 +96,16 @@ pub(super) fn pointer<'a>(path: impl IntoIterator<Item = &'a str>) -> String {
     quoted(&crate::lens::pointer(path).to_string())
 }
 
-/// Variables that more than one policy needs: what the marks and the object say. A partition is a list of at most one integer.
-pub(super) fn of_the_hold(partition: &[&str]) -> Vec<Value> {
+/// Variables that more than one policy needs: what the marks and the object say. The partition is a list of at most one integer, since
+/// a percentage keeps nothing back for sure.
+pub(super) fn of_the_hold(adapter: &dyn Adapter) -> Vec<Value> {
     let large = names::HOLD_PARTITION.to_string();
     let old_mark = |mark| format!("variables.oldMarks[?{}].orValue('')", quoted(mark));
+    // Where it is not people who write them, no write adds any.
     let replicas = |root: &str| {
-        format!(
-            "[{}].map(r, type(r) == int ? int(r) : 1)[0]",
-            at(root, &["spec", "replicas"])
-        )
-    };
-    let integer = |root: &str| {
-        format!(
-            "[{}].filter(p, type(p) == int).map(p, int(p))",
-            at(root, partition)
-        )
+        adapter.replicas_path().map_or("1".to_owned(), |path| {
+            format!("[{}].map(r, type(r) == int ? int(r) : 1)[0]", at(root, path))
+        })
     };
     vec![
         variable("oldMarks", "oldObject.metadata.?annotations.orValue({})"),
@@ -120,8 +119,13 @@ pub(super) fn of_the_hold(partition: &[&str]) -> Vec<Value> {
             "held",
             format!("{} in variables.oldMarks", quoted(names::IN_PROGRESSING)),
         ),
-        variable("asked", integer("object")),
-        variable("askedBefore", integer("oldObject")),
+        variable(
+            "asked",
+            format!(
+                "[{}].filter(p, type(p) == int).map(p, int(p))",
+                at("object", adapter.partition_path())
+            ),
+        ),
         variable("oldReplicas", replicas("oldObject")),
         variable("newReplicas", replicas("object")),
         // A grant that cannot be read grants nothing.
@@ -138,12 +142,14 @@ pub(super) fn of_the_hold(partition: &[&str]) -> Vec<Value> {
     ]
 }
 
-/// Whether the update type at a path of `object` is the one that heeds the partition, or none.
-pub(super) fn is_rolling(path: &[&str]) -> String {
-    format!(
-        "[{}].all(t, t == null || (type(t) == string && t in ['', 'RollingUpdate']))",
-        at("object", path)
-    )
+/// Whether the update type of `object` is one that heeds the partition, or none.
+pub(super) fn is_rolling(adapter: &dyn Adapter) -> String {
+    adapter.strategy_type_path().map_or("true".to_owned(), |path| {
+        format!(
+            "[{}].all(t, t == null || (type(t) == string && t in ['', 'RollingUpdate']))",
+            at("object", path)
+        )
+    })
 }
 
 #[cfg(test)]

@@ -14,12 +14,12 @@ pub fn confirm(adapter: &dyn Adapter, scope: &Scope<'_>) -> Value {
     let mut conditions = vec![guarded()];
     conditions.extend(may_be_loosened(adapter));
     conditions.extend([not_our_own_step(scope.username), not_let_go(scope.username)]);
-    let mut variables = of_the_hold(adapter.partition_path());
+    let mut variables = of_the_hold(adapter);
     variables.push(variable(
         "kept",
         format!(
             "variables.asked.exists(p, p >= variables.floor) && {} && {} in variables.newMarks",
-            is_rolling(adapter.strategy_type_path()),
+            is_rolling(adapter),
             quoted(names::IN_PROGRESSING)
         ),
     ));

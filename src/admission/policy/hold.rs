@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::cel::{any_of, count, is_map, is_rolling, of_the_hold, pointer, prune, quoted, set, variable};
+use super::cel::{
+    PERCENT, any_of, at, is_map, is_rolling, of_the_hold, pointer, prune, quoted, set, variable,
+};
 use super::{Governed, Scope, guarded, may_touch_the_hold, not_let_go, not_our_own_step};
 use crate::names;
 use crate::workload::Adapter;
@@ -10,8 +12,8 @@ use crate::workload::Adapter;
 /// The `spec` of the MutatingAdmissionPolicy that holds workloads of the adapter's kinds.
 #[must_use]
 pub fn hold(adapter: &dyn Adapter, scope: &Scope<'_>) -> Value {
-    let mut variables = of_the_hold(adapter.partition_path());
-    variables.extend(of_the_writer());
+    let mut variables = of_the_hold(adapter);
+    variables.extend(of_the_writer(adapter));
     json!({
         "failurePolicy": "Fail",
         "reinvocationPolicy": "IfNeeded",
@@ -31,19 +33,21 @@ pub fn hold(adapter: &dyn Adapter, scope: &Scope<'_>) -> Value {
 /// What the writer asks for: an object whose partition is the grant in its own marks echoes a state of ours, and nobody asked for
 /// that; it asks for the original partition that it carries. Else the partition to restore is the one that people asked for last.
 /// And what is answered: partition and marks.
-fn of_the_writer() -> Vec<Value> {
+fn of_the_writer(adapter: &dyn Adapter) -> Vec<Value> {
     let new_mark = |mark| format!("variables.newMarks[?{}].orValue('')", quoted(mark));
+    let none = quoted(names::NO_PARTITION);
     let original = |marks: &str| {
-        let text = format!(
-            "variables.{marks}[?{}].orValue('')",
-            quoted(names::ORIGINAL_PARTITION)
-        );
-        format!("[{text}].map(t, {})[0]", count("t", "-1"))
-    };
-    let text = |count: &str| {
+        let mark = quoted(names::ORIGINAL_PARTITION);
         format!(
-            "({count} < 0 ? {} : string({count}))",
-            quoted(names::NO_PARTITION)
+            "[variables.{marks}[?{mark}].orValue('')].map(t, t.matches('^[0-9]{{1,9}}$') ? string(int(t)) : \
+             t.matches('^{PERCENT}$') ? t : {none})[0]"
+        )
+    };
+    let asked = |root: &str| {
+        format!(
+            "[{}].map(p, type(p) == int ? string(p) : type(p) == string && string(p).matches('^{PERCENT}$') ? string(p) : \
+             {none})[0]",
+            at(root, adapter.partition_path())
         )
     };
     vec![
@@ -51,25 +55,22 @@ fn of_the_writer() -> Vec<Value> {
             "echoes",
             format!(
                 "{} in variables.newMarks && variables.asked.exists(p, string(p) == {}) && \
-                 {}.matches('^({}|[0-9]{{1,9}})$')",
+                 {}.matches('^({}|[0-9]{{1,9}}|{PERCENT})$')",
                 quoted(names::IN_PROGRESSING),
                 new_mark(names::GRANTED_PARTITION),
                 new_mark(names::ORIGINAL_PARTITION),
                 names::NO_PARTITION
             ),
         ),
-        // A count, or -1 where there is none.
+        // A count, a percentage, or the word for none.
+        variable("askedText", asked("object")),
+        variable("askedBefore", asked("oldObject")),
         variable("oldOriginal", original("oldMarks")),
         variable("newOriginal", original("newMarks")),
         variable(
             "original",
-            format!(
-                "variables.echoes ? {} : variables.held && variables.asked == variables.askedBefore ? {} : \
-                 size(variables.asked) > 0 ? string(variables.asked[0]) : {}",
-                text("variables.newOriginal"),
-                text("variables.oldOriginal"),
-                quoted(names::NO_PARTITION)
-            ),
+            "variables.echoes ? variables.newOriginal : \
+             variables.held && variables.askedText == variables.askedBefore ? variables.oldOriginal : variables.askedText",
         ),
         variable(
             "partition",
@@ -94,17 +95,22 @@ fn keep(adapter: &dyn Adapter) -> String {
     let label = quoted(names::WORKLOAD_TYPE);
     let marks = [&[names::GUARDED_BY], names::RELEASE_MARKS.as_slice()].concat();
     let partition = set(adapter.partition_path(), "variables.partition");
-    let rolling = set(adapter.strategy_type_path(), "'RollingUpdate'");
+    let rolling = adapter.strategy_type_path().map_or("[]".to_owned(), |path| {
+        format!(
+            "({} ? [] : [{}])",
+            is_rolling(adapter),
+            set(path, "'RollingUpdate'")
+        )
+    });
     let kept_label = set(
         &["metadata", "labels", names::WORKLOAD_TYPE],
         &format!("oldObject.metadata.labels[{label}]"),
     );
     format!(
-        "[{partition}] + ({} ? [] : [{rolling}]) + \
+        "[{partition}] + {rolling} + \
          ({} ? {}.map(k, JSONPatch{{op: 'add', path: '/metadata/annotations/' + jsonpatch.escapeKey(k), value: variables.marks[k]}}) \
          : [JSONPatch{{op: 'add', path: '/metadata/annotations', value: variables.marks}}]) + \
          (oldObject.metadata.?labels[?{label}].hasValue() ? [{kept_label}] : [])",
-        is_rolling(adapter.strategy_type_path()),
         is_map("object", &["metadata", "annotations"]),
         any_of(marks),
     )
@@ -123,11 +129,13 @@ fn restore(adapter: &dyn Adapter) -> String {
         )
     });
     let removed: Vec<_> = removed.collect();
+    let original = "(variables.newOriginal.endsWith('%') ? dyn(variables.newOriginal) : dyn(int(variables.newOriginal)))";
     format!(
-        "(!variables.echoes ? [] : variables.newOriginal < 0 ? [{}] : [{}]) + {} + \
+        "(!variables.echoes ? [] : variables.newOriginal == {} ? [{}] : [{}]) + {} + \
          (variables.newMarks[?{guard}] == variables.oldMarks[?{guard}] ? [] : [{}])",
+        quoted(names::NO_PARTITION),
         prune(path),
-        set(path, "variables.newOriginal"),
+        set(path, original),
         removed.join(" + "),
         set(
             &["metadata", "annotations", names::GUARDED_BY],

@@ -5,14 +5,11 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
-use crate::workload::{GroupKind, View, adapter_for};
+use crate::workload::ADAPTERS;
 
-fn adapter() -> &'static dyn Adapter {
-    adapter_for(&GroupKind {
-        group: "example.io".to_owned(),
-        kind: "MyStatefulApp".to_owned(),
-    })
-    .unwrap()
+/// Any adapter.
+fn adapters() -> impl Strategy<Value = &'static dyn Adapter> {
+    proptest::sample::select(&ADAPTERS[..])
 }
 
 /// Any object.
@@ -24,13 +21,27 @@ fn object() -> impl Strategy<Value = Value> {
         .prop_flat_map(|(guard, held)| object_with(guard, held))
 }
 
+/// The object with its partition where the adapter has it.
+fn shaped(adapter: &dyn Adapter, mut object: Value) -> Value {
+    let partition = object["spec"]["updateStrategy"]["rollingUpdate"].take();
+    object["spec"]["updateStrategy"]
+        .as_object_mut()
+        .unwrap()
+        .remove("rollingUpdate");
+    PatchBuilder::new(object)
+        .set(adapter.partition_path(), partition["partition"].clone())
+        .object()
+        .clone()
+}
+
 /// An object with any mixture of marks, partitions and strategies, including ones that nobody should write.
 fn object_with(guard: Option<&'static str>, held: bool) -> impl Strategy<Value = Value> {
     let partition = prop_oneof![
         Just(Value::Null),
         (0..8_i64).prop_map(|n| json!(n)),
         Just(json!(names::HOLD_PARTITION)),
-        Just(json!("50%"))
+        (0..101_u32).prop_map(|n| json!(format!("{n}%"))),
+        Just(json!("half"))
     ];
     let strategy = prop_oneof![
         Just(None),
@@ -45,6 +56,7 @@ fn object_with(guard: Option<&'static str>, held: bool) -> impl Strategy<Value =
     ]);
     let original = option::of(prop_oneof![
         (0..8_i64).prop_map(|n| n.to_string()),
+        (0..101_u32).prop_map(|n| format!("{n}%")),
         Just("none".to_owned()),
         Just("junk".to_owned())
     ]);
@@ -92,9 +104,9 @@ fn object_with(guard: Option<&'static str>, held: bool) -> impl Strategy<Value =
         )
 }
 
-fn judged(old: &Value, new: &Value, claimed_by: Option<&str>) -> (Value, Verdict) {
+fn judged(adapter: &dyn Adapter, old: &Value, new: &Value, claimed_by: Option<&str>) -> (Value, Verdict) {
     let verdict = review(
-        adapter(),
+        adapter,
         Write {
             old,
             new,
@@ -107,41 +119,54 @@ fn judged(old: &Value, new: &Value, claimed_by: Option<&str>) -> (Value, Verdict
     (result, verdict)
 }
 
-fn seen(object: &Value) -> View {
-    adapter().view(object).unwrap()
+/// An adapter with the objects before and after a write.
+type Case = (&'static dyn Adapter, Value, Value);
+
+fn case(old: impl Strategy<Value = Value>) -> impl Strategy<Value = Case> {
+    let shape = |(adapter, old, new)| (adapter, shaped(adapter, old), shaped(adapter, new));
+    (adapters(), old, object()).prop_map(shape)
+}
+
+fn sets() -> &'static dyn Adapter {
+    ADAPTERS[0]
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
     #[test]
-    fn the_verdict_is_idempotent(old in object(), new in object(), claim in option::of(Just("ro"))) {
-        let (once, _) = judged(&old, &new, claim);
-        let (twice, second) = judged(&old, &once, claim);
+    fn the_verdict_is_idempotent((adapter, old, new) in case(object()), claim in option::of(Just("ro"))) {
+        let (once, _) = judged(adapter, &old, &new, claim);
+        let (twice, second) = judged(adapter, &old, &once, claim);
         prop_assert_eq!(&once, &twice);
         prop_assert_eq!(second.outcome, Outcome::Unchanged);
     }
 
     #[test]
-    fn a_template_never_changes_unheld(old in any::<bool>().prop_flat_map(|held| object_with(Some("u"), held)), mut new in object()) {
+    fn a_template_never_changes_unheld(
+        (adapter, old, mut new) in case(any::<bool>().prop_flat_map(|held| object_with(Some("u"), held)))
+    ) {
         new["spec"]["template"] = json!({"v": 9});
-        let (result, _) = judged(&old, &new, None);
-        let view = seen(&result);
+        let (result, _) = judged(adapter, &old, &new, None);
+        let view = adapter.view(&result).unwrap();
+        prop_assert!(view.partition.is_some_and(|partition| partition.count().is_some()));
         prop_assert!(view.partition_in_force() >= names::HOLD_PARTITION);
         prop_assert_eq!(view.hold().map(|hold| hold.granted), Some(names::HOLD_PARTITION));
         prop_assert!(view.other_strategy.is_none());
     }
 
     #[test]
-    fn nobody_but_the_controller_lowers_a_grant(old in object_with(Some("u"), true), new in object()) {
+    fn nobody_but_the_controller_lowers_a_grant((adapter, old, new) in case(object_with(Some("u"), true))) {
         let granted = Marks::read(annotations(&old).unwrap()).hold.unwrap().granted;
-        let (result, _) = judged(&old, &new, None);
-        let view = seen(&result);
+        let (result, _) = judged(adapter, &old, &new, None);
+        let view = adapter.view(&result).unwrap();
+        prop_assert!(view.partition.is_some_and(|partition| partition.count().is_some()));
         prop_assert!(view.partition_in_force() >= granted);
         prop_assert!(view.hold().is_some_and(|hold| hold.granted >= granted));
         prop_assert!(view.other_strategy.is_none());
         // Pods that the write adds are kept back too.
-        if view.replicas > old["spec"]["replicas"].as_u64().unwrap() as u32 {
+        let written = adapter.replicas_path().is_some();
+        if written && view.replicas > old["spec"]["replicas"].as_u64().unwrap() as u32 {
             prop_assert!(view.partition_in_force() >= i64::from(view.replicas));
         }
         let label = |object: &Value| object["metadata"]["labels"].get(names::WORKLOAD_TYPE).cloned();
@@ -151,11 +176,11 @@ proptest! {
     }
 
     #[test]
-    fn outside_a_release_only_marks_are_put_right(old in object_with(Some("u"), false), mut new in object()) {
+    fn outside_a_release_only_marks_are_put_right((adapter, old, mut new) in case(object_with(Some("u"), false))) {
         new["spec"]["template"] = old["spec"]["template"].clone();
-        let (result, _) = judged(&old, &new, None);
-        match echo(&new, read_partition(adapter(), &new)) {
-            Some(asked) => prop_assert_eq!(Original::of(read_partition(adapter(), &result)), asked),
+        let (result, _) = judged(adapter, &old, &new, None);
+        match echo(&new, read_partition(adapter, &new)) {
+            Some(asked) => prop_assert_eq!(Original::of(read_partition(adapter, &result)), asked),
             None => prop_assert_eq!(&result["spec"], &new["spec"]),
         }
         prop_assert_eq!(&result["metadata"]["annotations"][names::GUARDED_BY], &old["metadata"]["annotations"][names::GUARDED_BY]);
@@ -164,10 +189,11 @@ proptest! {
 
     #[test]
     fn an_ungoverned_workload_is_left_alone(
-        old in any::<bool>().prop_flat_map(|held| prop_oneof![object_with(None, held), object_with(Some("copy"), held)]),
-        new in object(),
+        (adapter, old, new) in case(
+            any::<bool>().prop_flat_map(|held| prop_oneof![object_with(None, held), object_with(Some("copy"), held)])
+        ),
     ) {
-        let (result, _) = judged(&old, &new, None);
+        let (result, _) = judged(adapter, &old, &new, None);
         prop_assert_eq!(result, new);
     }
 }
@@ -176,10 +202,10 @@ proptest! {
 fn a_claimed_workload_is_held_before_it_is_marked() {
     let old = json!({"metadata": {"uid": "u"}, "spec": {"template": {"v": 1}}});
     let new = json!({"metadata": {"uid": "u"}, "spec": {"template": {"v": 2}}});
-    let (result, verdict) = judged(&old, &new, Some("ro"));
-    let view = seen(&result);
+    let (result, verdict) = judged(sets(), &old, &new, Some("ro"));
+    let view = sets().view(&result).unwrap();
     assert_eq!(verdict.outcome, Outcome::Held);
-    assert_eq!(view.partition, Some(names::HOLD_PARTITION));
+    assert_eq!(view.partition, Some(Partition::Count(names::HOLD_PARTITION)));
     assert_eq!(
         view.guard().unwrap().stable,
         Some(TemplateId::of(&json!({"v": 1})))
@@ -196,7 +222,7 @@ fn the_controller_passes_unless_it_changes_the_template() {
     new["metadata"]["annotations"] = json!({});
     let ours = |new: &Value| {
         review(
-            adapter(),
+            sets(),
             Write {
                 old: &old,
                 new,
@@ -223,7 +249,7 @@ fn the_writer_is_told_whether_a_template_is_held_or_leads_back() {
     let told = |version: u32| {
         let mut new = old.clone();
         new["spec"]["template"] = json!({"v": version});
-        judged(&old, &new, None).1.warning.unwrap()
+        judged(sets(), &old, &new, None).1.warning.unwrap()
     };
     assert!(
         told(3).starts_with("the new template is held by Rollout ro; see: kubectl kruise rollout status ro")

@@ -10,6 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::status::RolloutStatus;
+use crate::names;
 
 /// How a workload is to be brought from one pod template to the next, in steps.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -71,12 +72,9 @@ impl WorkloadRef {
     /// cannot be read is not.
     pub fn is_custom(&self) -> bool {
         self.group_version()
-            .is_some_and(|(group, _)| !NATIVE_GROUPS.contains(&group))
+            .is_some_and(|(group, _)| !names::NATIVE_GROUPS.contains(&group))
     }
 }
-
-/// Groups whose workloads are known natively.
-const NATIVE_GROUPS: [&str; 2] = ["apps", "apps.kruise.io"];
 
 /// Whether this can stand as a part of an `apiVersion`.
 fn is_name(text: &str) -> bool {

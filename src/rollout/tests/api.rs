@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::{ROLLOUT, World, adapter};
+use super::world::{ROLLOUT, World, nested};
 use crate::admission::workload::{Write, review};
 use crate::names;
 
@@ -90,9 +90,9 @@ impl World {
             claimed_by,
         };
         let mut stored = new.clone();
-        json_patch::patch(&mut stored, &review(adapter(), write).patch).unwrap();
+        json_patch::patch(&mut stored, &review(self.adapter, write).patch).unwrap();
         write.new = &stored;
-        let again = review(adapter(), write).patch;
+        let again = review(self.adapter, write).patch;
         assert!(again.0.is_empty(), "not idempotent: {again:?}");
         Some(stored)
     }
@@ -121,20 +121,24 @@ impl World {
             new["metadata"]["generation"] = json!(generation + 1);
         }
         new["metadata"]["resourceVersion"] = json!(self.tick());
-        let was = self.partition();
+        let was = self.view().partition;
         self.put_in_place(new);
-        if self.partition() != was {
-            self.partitions.push(self.partition());
+        let view = self.view();
+        if view.partition != was {
+            let pods = view.partition.map(|partition| partition.pods(view.replicas));
+            self.partitions.push(pods);
         }
         self.oracle_looks();
     }
 }
 
 /// Puts the partition under our field manager, or takes it away.
-pub(super) fn own_partition(object: &mut Value, ours: bool) {
+pub(super) fn own_partition(object: &mut Value, path: &[&str], ours: bool) {
     let metadata = object["metadata"].as_object_mut().unwrap();
     if ours {
-        let fields = json!({"f:spec": {"f:updateStrategy": {"f:rollingUpdate": {"f:partition": {}}}}});
+        let path: Vec<_> = path.iter().map(|name| format!("f:{name}")).collect();
+        let path: Vec<_> = path.iter().map(String::as_str).collect();
+        let fields = nested(&path, json!({}));
         let entry = json!([{"manager": names::FIELD_MANAGER, "operation": "Update", "fieldsV1": fields}]);
         metadata.insert("managedFields".to_owned(), entry);
     } else {

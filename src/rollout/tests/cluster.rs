@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::world::{Pod, World, is_of, revision};
-use crate::workload::View;
+use super::world::{Pod, World, is_of, nested, revision};
+use crate::workload::{Replicas, UpdateOrder, View};
 
 /// A workload as an operator remembers it whose watch is late, and how many of its pods were allowed to run its template then.
 #[derive(Clone, Debug)]
@@ -63,6 +63,11 @@ impl World {
         let update = revision(&object["spec"]["template"]);
         let current = self.oracle.current.clone().unwrap_or_else(|| update.clone());
         let operator = Operator {
+            wanted: match self.adapter.replicas_path() {
+                Some(_) => view.replicas,
+                None => self.nodes,
+            },
+            holds_new_pods: self.adapter.paths().status.current_revision.is_some(),
             view,
             limit,
             exempt,
@@ -79,16 +84,17 @@ impl World {
 
     /// Creates pods that are missing; true when the sync goes on after that.
     fn complete(&mut self, operator: &Operator) -> bool {
-        for ordinal in 0..operator.view.replicas {
+        for ordinal in 0..operator.wanted {
             match self.pods.get_mut(&ordinal) {
                 None => {
                     self.pods_made += 1;
+                    let revision = operator.revision_of(ordinal, self.held_back(operator));
                     let pod = Pod {
                         created: self.now,
                         since: self.now,
                         uid: format!("p{}", self.pods_made),
                         owner: operator.view.uid.clone(),
-                        revision: operator.revision_of(ordinal).to_owned(),
+                        revision: revision.to_owned(),
                         ..Pod::default()
                     };
                     self.pods.insert(ordinal, pod);
@@ -109,18 +115,45 @@ impl World {
     /// Asks the last pod that is too much to go.
     fn condemn(&mut self, operator: &Operator) -> bool {
         let last = self.pods.keys().next_back().copied();
-        let condemned = last.filter(|last| *last >= operator.view.replicas);
+        let condemned = last.filter(|last| *last >= operator.wanted);
         if let Some(ordinal) = condemned {
             self.delete_pod(ordinal);
         }
         condemned.is_some()
     }
 
-    /// Asks the next pod on another revision to go, highest ordinal first, once those above it are ready.
+    /// How many pods of other revisions there are.
+    fn held_back(&self, operator: &Operator) -> usize {
+        let live = self.pods.values().filter(|pod| !pod.terminating);
+        live.filter(|pod| pod.revision != operator.update).count()
+    }
+
     fn update(&mut self, operator: &Operator) {
-        if operator.view.other_strategy.is_some() {
+        if operator.view.other_strategy.is_some() || operator.view.paused {
             return;
         }
+        match operator.view.order {
+            UpdateOrder::Ordinal(_) => self.update_by_ordinal(operator),
+            UpdateOrder::Any => self.update_any(operator),
+        }
+    }
+
+    /// Asks a pod on another revision to go while there are more than the partition keeps back: one that is not ready, or the lowest
+    /// once all others are.
+    fn update_any(&mut self, operator: &Operator) {
+        if self.held_back(operator) <= operator.partition() as usize {
+            return;
+        }
+        let whole = self.pods.values().all(|pod| pod.ready && !pod.terminating);
+        let old = self.pods.iter().filter(|(_, pod)| !pod.terminating);
+        let old = old.filter(|(_, pod)| pod.revision != operator.update && (whole || !pod.ready));
+        if let Some(ordinal) = old.map(|(ordinal, _)| *ordinal).next() {
+            self.delete_pod(ordinal);
+        }
+    }
+
+    /// Asks the next pod on another revision to go, highest ordinal first, once those above it are ready.
+    fn update_by_ordinal(&mut self, operator: &Operator) {
         let done = |pod: &Pod| pod.revision == operator.update && pod.ready && !pod.terminating;
         let open = self.pods.range(operator.partition()..).rev();
         let next = open.map(|(at, pod)| (*at, pod)).find(|(_, pod)| !done(pod));
@@ -146,27 +179,36 @@ impl World {
         let exist = count(&|pod| pod.owner == view.uid);
         let all = [updated, ready, exist]
             .iter()
-            .all(|n| *n == view.replicas as usize);
+            .all(|n| *n == operator.wanted as usize);
         let current = if view.other_strategy.is_none() && all {
             update
         } else {
             current
         };
-        let mut status = json!({"replicas": exist, "readyReplicas": ready});
+        let paths = self.adapter.paths();
+        let mut object = nested(paths.status.replicas.path(), json!(exist));
+        let mut report = |path: &[&str], value: Value| json_patch::merge(&mut object, &nested(path, value));
+        report(paths.status.ready.path(), json!(ready));
+        if let Replicas::Reported(field) = &paths.replicas {
+            report(field.path(), json!(operator.wanted));
+        }
         if self.habits.observed_generation {
-            status["observedGeneration"] = json!(view.generation);
+            report(&["status", "observedGeneration"], json!(view.generation));
         }
         if self.habits.revisions {
-            status["updatedReplicas"] = json!(updated);
-            status["currentRevision"] = json!(if self.habits.current_at_once {
-                update
-            } else {
-                current
-            });
-            status["updateRevision"] = json!(update);
+            report(paths.status.updated.path(), json!(updated));
+            if let Some(field) = &paths.status.current_revision {
+                let told = if self.habits.current_at_once {
+                    update
+                } else {
+                    current
+                };
+                report(field.path(), json!(told));
+            }
+            report(paths.status.update_revision.path(), json!(update));
         }
         self.oracle.current = Some(current.clone());
-        status
+        object["status"].take()
     }
 
     /// Pods that were asked to go are gone, the others become ready unless they are broken.
@@ -210,6 +252,10 @@ impl World {
 /// What the operator acts on.
 pub(super) struct Operator {
     pub(super) view: View,
+    /// How many pods there should be.
+    wanted: u32,
+    /// Pods that it makes are held back too.
+    holds_new_pods: bool,
     /// How many pods may run the template of this view; `None`: any number.
     pub(super) limit: Option<u32>,
     /// Ordinals that the scale subresource added.
@@ -225,9 +271,14 @@ impl Operator {
         u32::try_from(self.view.partition_in_force()).unwrap()
     }
 
-    /// The revision of a new pod.
-    fn revision_of(&self, ordinal: u32) -> &str {
-        let held_back = self.view.other_strategy.is_none() && ordinal < self.partition();
+    /// The revision of a new pod, where so many pods are of others than the update revision.
+    fn revision_of(&self, ordinal: u32, others: usize) -> &str {
+        let at = match self.view.order {
+            UpdateOrder::Ordinal(_) => ordinal as usize,
+            UpdateOrder::Any => others,
+        };
+        let held_back =
+            self.holds_new_pods && self.view.other_strategy.is_none() && at < self.partition() as usize;
         if held_back { &self.current } else { &self.update }
     }
 }

@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::api::{Failure, own_partition};
-use super::world::{APP, NAMESPACE, Pod, Pods, ROLLOUT, Seen, World, adapter, app, brief};
+use super::world::{APP, NAMESPACE, Pod, Pods, ROLLOUT, Seen, World, app, brief};
 use crate::api::v1beta1::{Rollout, RolloutStatus, step_state};
 use crate::lens::FieldError;
 use crate::names;
@@ -41,7 +41,7 @@ impl World {
         let object = seen.workload.as_ref()?;
         let view = match &self.workload {
             Some(present) if present == object => Ok(self.view()),
-            _ => adapter().view(object),
+            _ => self.adapter.view(object),
         };
         Some(view.map(|view| View {
             rewritten: self.rewritten,
@@ -99,7 +99,7 @@ impl World {
         let is_target = target_name.as_deref() == Some(APP);
         let target = match &view {
             Some(Ok(view)) if is_target => Target::Present {
-                adapter: adapter(),
+                adapter: self.adapter,
                 view,
                 children,
                 proof: &self.proof,
@@ -111,7 +111,7 @@ impl World {
             Some(Ok(view)) if !is_target && view.guard().is_some_and(|guard| guard.rollout == ROLLOUT) => {
                 vec![Stray {
                     workload: &name,
-                    adapter: adapter(),
+                    adapter: self.adapter,
                     view,
                 }]
             }
@@ -314,8 +314,8 @@ impl World {
         let mut stored = self.admit(new, true).ok_or(Failure::Broken)?;
         self.oracle_sees_an_edit(&stored, seen);
         self.oracle_sees_a_step_of_ours(&old, &stored);
-        if adapter().view(&stored).unwrap().partition != self.partition() {
-            own_partition(&mut stored, true);
+        if self.adapter.view(&stored).unwrap().partition != self.view().partition {
+            own_partition(&mut stored, self.adapter.partition_path(), true);
         }
         self.store(stored);
         Ok(())
@@ -327,7 +327,7 @@ impl World {
         };
         if self.view().partition_is_ours {
             self.arrives()?;
-            own_partition(&mut object, false);
+            own_partition(&mut object, self.adapter.partition_path(), false);
             self.put_step(seen, object)?;
             self.answered()?;
         }

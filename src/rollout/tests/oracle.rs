@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::cluster::Operator;
 use super::users::wants;
-use super::world::{Pod, Seen, World, adapter, revision};
+use super::world::{Pod, Seen, World, revision};
 use crate::api::v1beta1::{CanaryStrategy, RolloutStatus, phase, step_state};
 use crate::names;
 use crate::plan::{Pause, Plan};
 use crate::rollout::{Action, Decision};
-use crate::workload::{Hold, Original, TemplateId, TypeLabel, View};
+use crate::workload::{Hold, Original, Partition, TemplateId, TypeLabel, View};
 
 /// How far a release may be.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ pub(super) struct Oracle {
     /// The operator's current revision, for operators that do not report it.
     pub(super) current: Option<String>,
     /// The partition that people asked for last; outer `None`: unknown.
-    pub(super) asked: Option<Option<i64>>,
+    pub(super) asked: Option<Option<Partition>>,
     /// The highest step that is justified, by template.
     reach: BTreeMap<String, Reach>,
     /// The highest step of a release that the status has told, by template; forgotten when there is a cause to go back.
@@ -201,7 +201,7 @@ impl World {
 
     /// Somebody has written the workload; `asked` is what a person asked for, before admission.
     pub(super) fn oracle_sees_a_write(&mut self, old: &Value, asked: Option<&Value>, stored: &Value) {
-        let read = |object: &Value| adapter().view(object).unwrap();
+        let read = |object: &Value| self.adapter.view(object).unwrap();
         let was = revision(&old["spec"]["template"]);
         let (old, stored) = (read(old), read(stored));
         if let Some(asked) = asked.map(read) {
@@ -302,7 +302,11 @@ impl World {
         let view = self.view();
         // Whoever has raised the partition above the grant may lower it again.
         let granted = view.hold().map_or(view.partition_in_force(), |hold| hold.granted);
-        let first = u32::try_from(granted).unwrap().max(view.replicas);
+        let first = match self.adapter.paths().status.current_revision {
+            Some(_) => u32::try_from(granted).unwrap().max(view.replicas),
+            // Every new pod runs the new template.
+            None => view.replicas,
+        };
         self.oracle.exempt.extend(first..replicas);
         self.oracle.exempt.retain(|ordinal| *ordinal < replicas);
     }
@@ -359,7 +363,7 @@ impl World {
 
     /// A write of ours. One that was decided before the plan changed follows the old plan, as if it had come first.
     pub(super) fn oracle_sees_an_edit(&mut self, new: &Value, seen: &Seen) {
-        let (old, new) = (self.view(), adapter().view(new).unwrap());
+        let (old, new) = (self.view(), self.adapter.view(new).unwrap());
         self.sees_marks_of_ours(&old, &new);
         if !wants(seen.rollout.as_ref()) {
             // A person has ended governing, and wants it again: the workload is freed all the same, as if that were still to come.

@@ -21,7 +21,7 @@ fn ends_again(mut stage: Stage) -> Result<(), TestCaseError> {
     stage.calm();
     stage.world.finish();
     prop_assert_eq!(stage.world.marks(), [names::GUARDED_BY]);
-    prop_assert_eq!(Some(stage.world.partition()), stage.world.oracle.asked);
+    prop_assert_eq!(Some(stage.world.view().partition), stage.world.oracle.asked);
     stage.world.set_image("v4");
     ends(stage)
 }
@@ -47,7 +47,7 @@ fn ends(mut stage: Stage) -> Result<(), TestCaseError> {
 
 fn done(world: &World) -> Result<(), TestCaseError> {
     prop_assert_eq!(world.marks(), [names::GUARDED_BY]);
-    prop_assert_eq!(Some(world.partition()), world.oracle.asked);
+    prop_assert_eq!(Some(world.view().partition), world.oracle.asked);
     let update = revision(&world.object()["spec"]["template"]);
     let on = world.pods.values().filter(|pod| pod.revision == update).count();
     prop_assert_eq!(on, world.view().replicas as usize, "{:?}", world.pods);
@@ -168,7 +168,7 @@ proptest! {
         world.restart();
         world.settle();
         prop_assert_eq!(world.marks(), Vec::<String>::new());
-        prop_assert_eq!(Some(world.partition()), world.oracle.asked);
+        prop_assert_eq!(Some(world.view().partition), world.oracle.asked);
         prop_assert!(!world.view().partition_is_ours, "an apply without force would conflict");
     }
 }

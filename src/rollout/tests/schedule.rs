@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::api::{Fault, Injection};
 use super::replicas::{Part, Processes};
-use super::world::{APP, World, manifest, rollout, steps, template};
+use super::world::{APP, World, clone_set, nested, rollout, steps, template};
 use crate::api::v1beta1::step_state;
 use crate::names;
 
@@ -28,6 +28,8 @@ pub(super) enum Person {
     /// A change that the operator does not count.
     Dress(bool),
     Partition(Option<i64>),
+    /// A percentage as the partition.
+    Share(u32),
     Put(usize, Option<i64>),
     /// Server-side apply, forced or not.
     Apply(usize, Option<i64>, bool),
@@ -141,6 +143,7 @@ fn writes() -> impl Strategy<Value = Person> {
     prop_oneof![
         any::<bool>().prop_map(Person::Dress),
         partitions().prop_map(Person::Partition),
+        (0..101_u32).prop_map(Person::Share),
         (images(), partitions()).prop_map(|(image, partition)| Person::Put(image, partition)),
         (0..8_u32).prop_map(Person::DeletePod),
     ]
@@ -294,13 +297,13 @@ pub(super) fn plans() -> impl Strategy<Value = Value> {
 }
 
 pub(super) fn worlds() -> impl Strategy<Value = World> {
-    let habits = (any::<bool>(), proptest::bool::weighted(0.1));
+    let habits = (0..3_usize, proptest::bool::weighted(0.1));
     (1..7_u32, partitions(), plans(), habits).prop_map(|(replicas, partition, plan, habits)| {
-        let (in_order, current_at_once) = habits;
-        let mut world = if in_order {
-            World::in_order(replicas, partition, &plan)
-        } else {
-            World::guarded(replicas, partition, &plan)
+        let (kind, current_at_once) = habits;
+        let mut world = match kind {
+            0 => World::in_order(replicas, partition, &plan),
+            1 => World::guarded(replicas, partition, &plan),
+            _ => World::of(clone_set(), replicas, partition).under(&plan),
         };
         world.habits.current_at_once = current_at_once;
         world
@@ -337,11 +340,10 @@ impl Stage {
         let world = &mut self.world;
         match *person {
             Person::Create(image, copy, partition) if world.workload.is_none() => {
-                let mut object = manifest(3, partition, IMAGES[image]);
+                let mut object = world.manifest(3, partition, IMAGES[image]);
                 if let Some(export) = self.export.as_ref().filter(|_| copy) {
                     object = export.clone();
-                    let strategy =
-                        json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": partition}}}});
+                    let strategy = nested(world.adapter.partition_path(), json!(partition));
                     json_patch::merge(
                         &mut object,
                         partition.map_or(&Value::Object(Default::default()), |_| &strategy),
@@ -361,8 +363,9 @@ impl Stage {
                 world.patch(&json!({"spec": {"template": {"metadata": {"annotations": annotations}}}}));
             }
             Person::Partition(partition) => world.set_partition(partition),
+            Person::Share(percent) => world.set_share(percent),
             Person::Put(image, partition) => {
-                let mut manifest = manifest(world.view().replicas, partition, "");
+                let mut manifest = world.manifest(world.view().replicas, partition, "");
                 manifest["spec"]["template"] = template(IMAGES[image]);
                 world.put(manifest);
             }
@@ -464,7 +467,7 @@ impl Stage {
         world.faults.clear();
         world.broken.clear();
         if world.workload.is_none() {
-            world.create(manifest(3, None, "v1"));
+            world.create(world.manifest(3, None, "v1"));
         }
         world.create_rollout(rollout(&steps()));
         world.edit_rollout(|rollout| {

@@ -63,6 +63,7 @@ fn a_missing_label_is_said_and_heals() {
 #[test]
 fn a_label_taken_away_in_mid_release_stays() {
     let mut world = released_to(Point::Step1, Some(0));
+    world.patch(&json!({"metadata": {"labels": {"theirs": "stays"}}}));
     let label = json!({"metadata": {"labels": {names::WORKLOAD_TYPE: null}}});
     world.patch(&label);
     world.settle();
@@ -75,6 +76,7 @@ fn a_label_taken_away_in_mid_release_stays() {
         world.object()["metadata"]["labels"][names::WORKLOAD_TYPE],
         "statefulset"
     );
+    assert_eq!(world.object()["metadata"]["labels"]["theirs"], "stays");
     world.finish();
     world.assert_done("v2", Some(0));
 }

@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 
 use super::api::own_partition;
 use super::oracle::Oracle;
-use super::world::{APP, World, adapter, template};
+use super::world::{APP, World, nested, template};
 use crate::api::v1beta1::{Rollout, step_state};
 use crate::names;
+use crate::workload::Partition;
 
 /// Whether a Rollout is to govern the workload.
 pub(super) fn wants(rollout: Option<&Rollout>) -> bool {
@@ -66,14 +67,14 @@ impl World {
             return;
         };
         let ours = self.view().partition_is_ours;
-        if ours && !force && partition.is_some() && partition != self.partition() {
+        let asked = partition.map(Partition::Count);
+        if ours && !force && asked.is_some() && asked != self.view().partition {
             return;
         }
         new["spec"]["template"]["spec"] = template(image)["spec"].clone();
         match partition {
             Some(partition) => {
-                let strategy =
-                    json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": partition}}}});
+                let strategy = nested(self.adapter.partition_path(), json!(partition));
                 json_patch::merge(&mut new, &strategy);
             }
             None if self.applied && !ours => {
@@ -92,11 +93,20 @@ impl World {
     }
 
     pub(super) fn set_partition(&mut self, partition: Option<i64>) {
-        self.patch(&json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": partition}}}}));
+        self.patch(&nested(self.adapter.partition_path(), json!(partition)));
+    }
+
+    /// A percentage as the partition.
+    pub(super) fn set_share(&mut self, percent: u32) {
+        let share = json!(Partition::Percent(percent).to_string());
+        self.patch(&nested(self.adapter.partition_path(), share));
     }
 
     pub(super) fn set_replicas(&mut self, replicas: u32) {
-        self.patch(&json!({"spec": {"replicas": replicas}}));
+        match self.adapter.replicas_path() {
+            Some(path) => self.patch(&nested(path, json!(replicas))),
+            None => self.scale(replicas),
+        }
     }
 
     /// Somebody sets annotations and labels; null removes them.
@@ -104,15 +114,18 @@ impl World {
         self.patch(&json!({"metadata": {"annotations": annotations, "labels": labels}}));
     }
 
-    /// The scale subresource: admission is not asked.
+    /// The scale subresource, or nodes that come and go: admission is not asked.
     pub(super) fn scale(&mut self, replicas: u32) {
         if self.workload.is_none() {
             return;
         }
         self.oracle_scales(replicas);
-        let mut new = self.object().clone();
-        new["spec"]["replicas"] = json!(replicas);
-        self.store(new);
+        self.nodes = replicas;
+        if let Some(path) = self.adapter.replicas_path() {
+            let mut new = self.object().clone();
+            json_patch::merge(&mut new, &nested(path, json!(replicas)));
+            self.store(new);
+        }
     }
 
     /// False when the write is refused.
@@ -154,8 +167,8 @@ impl World {
         let Some(mut stored) = self.admit(new, false) else {
             return false;
         };
-        if adapter().view(&stored).unwrap().partition != self.partition() {
-            own_partition(&mut stored, false);
+        if self.adapter.view(&stored).unwrap().partition != self.view().partition {
+            own_partition(&mut stored, self.adapter.partition_path(), false);
         }
         self.oracle_sees_a_write(&old, Some(&asked), &stored);
         self.store(stored);
@@ -256,7 +269,7 @@ impl World {
     /// Whether our label is as it has to be and the update type is the rolling one.
     pub(super) fn mend(&mut self) {
         self.patch(&json!({
-            "metadata": {"labels": {names::WORKLOAD_TYPE: names::TYPE_STATEFULSET}},
+            "metadata": {"labels": {names::WORKLOAD_TYPE: self.adapter.type_label()}},
             "spec": {"updateStrategy": {"type": null}},
         }));
     }

@@ -1,7 +1,7 @@
 //! One workload with its operator, its pods, its Rollout and the controller around [`decide`], in memory.
 //!
-//! Every party acts only when a test says so: users write through admission, the operator syncs as a native StatefulSet
-//! controller does, the kubelet makes pods ready, the controller observes, decides and applies, and time passes.
+//! Every party acts only when a test says so: users write through admission, the operator syncs as the kind's own controller does,
+//! the kubelet makes pods ready, the controller observes, decides and applies, and time passes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -61,6 +61,10 @@ pub(super) struct Seen {
 
 #[derive(Clone)]
 pub(super) struct World {
+    /// How the workload is updated.
+    pub(super) adapter: &'static dyn Adapter,
+    /// How many nodes there are; a kind that people give no replicas has a pod for each.
+    pub(super) nodes: u32,
     pub(super) now: Timestamp,
     pub(super) workload: Option<Value>,
     /// The workload as it is read; kept since reading hashes the template.
@@ -98,7 +102,7 @@ pub(super) struct World {
     pub(super) rewritten: Option<Timestamp>,
     /// Counts writes.
     pub(super) clock: u64,
-    /// Every partition that was written, `None` for none.
+    /// Every partition that was written, in pods, `None` for none.
     pub(super) partitions: Vec<Option<i64>>,
     /// Every state that a status write brought: phase, step and state of the step.
     pub(super) states: Vec<String>,
@@ -111,8 +115,28 @@ pub(super) struct World {
     pub(super) oracle: Oracle,
 }
 
-pub(super) fn adapter() -> &'static dyn Adapter {
-    adapter_for(&app().kind).unwrap()
+/// A kind of Kruise.
+fn kruise(kind: &str) -> &'static dyn Adapter {
+    let kind = GroupKind {
+        group: "apps.kruise.io".to_owned(),
+        kind: kind.to_owned(),
+    };
+    adapter_for(&kind).unwrap()
+}
+
+pub(super) fn clone_set() -> &'static dyn Adapter {
+    kruise("CloneSet")
+}
+
+pub(super) fn daemon_set() -> &'static dyn Adapter {
+    kruise("DaemonSet")
+}
+
+/// A member at a path, as a merge patch sets it.
+pub(super) fn nested(path: &[&str], value: Value) -> Value {
+    path.iter()
+        .rev()
+        .fold(value, |inner, name| json!({ *name: inner }))
 }
 
 pub(super) fn app() -> Workload {
@@ -130,14 +154,21 @@ pub(super) fn template(image: &str) -> Value {
     json!({"metadata": {"labels": {"app": APP}}, "spec": {"containers": [{"name": "main", "image": image}]}})
 }
 
-/// The user's manifest.
+/// The user's manifest of a StatefulSet-like workload.
 pub(super) fn manifest(replicas: u32, partition: Option<i64>, image: &str) -> Value {
+    manifest_of(adapter_for(&app().kind).unwrap(), replicas, partition, image)
+}
+
+fn manifest_of(adapter: &dyn Adapter, replicas: u32, partition: Option<i64>, image: &str) -> Value {
     let mut manifest = json!({
-        "metadata": {"name": APP, "namespace": NAMESPACE, "labels": {names::WORKLOAD_TYPE: names::TYPE_STATEFULSET}},
-        "spec": {"replicas": replicas, "template": template(image)}
+        "metadata": {"name": APP, "namespace": NAMESPACE, "labels": {names::WORKLOAD_TYPE: adapter.type_label()}},
+        "spec": {"template": template(image)}
     });
+    if let Some(path) = adapter.replicas_path() {
+        json_patch::merge(&mut manifest, &nested(path, json!(replicas)));
+    }
     if let Some(partition) = partition {
-        manifest["spec"]["updateStrategy"] = json!({"rollingUpdate": {"partition": partition}});
+        json_patch::merge(&mut manifest, &nested(adapter.partition_path(), json!(partition)));
     }
     manifest
 }
@@ -180,7 +211,14 @@ pub(super) fn is_of(revision: &str, image: &str) -> bool {
 impl World {
     /// A workload at rest on `v1`, without a Rollout.
     pub(super) fn new(replicas: u32, partition: Option<i64>) -> Self {
+        Self::of(adapter_for(&app().kind).unwrap(), replicas, partition)
+    }
+
+    /// The same of another kind.
+    pub(super) fn of(adapter: &'static dyn Adapter, replicas: u32, partition: Option<i64>) -> Self {
         let mut world = Self {
+            adapter,
+            nodes: replicas,
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
             workload: None,
             read: None,
@@ -216,7 +254,7 @@ impl World {
             pods_made: 0,
             oracle: Oracle::default(),
         };
-        world.create(manifest(replicas, partition, "v1"));
+        world.create(world.manifest(replicas, partition, "v1"));
         world.settle();
         world
     }
@@ -234,7 +272,12 @@ impl World {
 
     /// The same with a Rollout that guards it.
     pub(super) fn guarded(replicas: u32, partition: Option<i64>, steps: &Value) -> Self {
-        let mut world = Self::new(replicas, partition);
+        Self::new(replicas, partition).under(steps)
+    }
+
+    /// The same under a Rollout with these steps.
+    pub(super) fn under(self, steps: &Value) -> Self {
+        let mut world = self;
         world.rollout = Some(rollout(steps));
         world.settle();
         world.forget_logs();
@@ -246,8 +289,13 @@ impl World {
         (self.status_writes, self.label_writes) = (0, 0);
     }
 
+    /// The user's manifest.
+    pub(super) fn manifest(&self, replicas: u32, partition: Option<i64>, image: &str) -> Value {
+        manifest_of(self.adapter, replicas, partition, image)
+    }
+
     pub(super) fn put_in_place(&mut self, object: Value) {
-        self.read = Some(adapter().view(&object).unwrap());
+        self.read = Some(self.adapter.view(&object).unwrap());
         self.workload = Some(object);
     }
 
@@ -270,8 +318,10 @@ impl World {
         self.read.clone().expect("a workload")
     }
 
+    /// The partition; nobody may have written a percentage.
     pub(super) fn partition(&self) -> Option<i64> {
-        self.view().partition
+        let partition = self.view().partition;
+        partition.map(|partition| partition.count().expect("a count"))
     }
 
     pub(super) fn status(&self) -> RolloutStatus {

@@ -41,8 +41,43 @@ pub fn partitions() -> Vec<Row> {
         clamped("the manifest once more", manifest("v2"), "0"),
         clamped(
             "a partition that is none",
-            with(json!({"type": "RollingUpdate", "rollingUpdate": {"partition": "50%"}})),
+            at("v2").share("half").held("4", "0"),
             "none",
+        ),
+        clamped(
+            "a percentage is what comes back later",
+            at("v2").share("50%").held("4", "0"),
+            "50%",
+        ),
+        clamped(
+            "one of all holds no more than is granted",
+            at("v2").share("100%").held("4", "0"),
+            "100%",
+        ),
+        clamped("one of none releases nothing", at("v2").share("0%"), "0%"),
+        clamped(
+            "a percentage that we would not give back as it is",
+            at("v2").share("020%").held("4", "0"),
+            "none",
+        ),
+        clamped(
+            "a percentage with a grant in its own image",
+            at("v2").share("4%").held("4%", "0"),
+            "4%",
+        ),
+        becomes(
+            "the manifest of a workload with a percentage of its own",
+            stored("20%"),
+            at("v2").share("20%"),
+            stored("20%"),
+            Told::InProgress,
+        ),
+        becomes(
+            "a percentage that came past admission",
+            at("v2").share("20%").held("4", "0"),
+            at("v2").share("20%").held("4", "0").tier().unmarked(),
+            stored("0").tier(),
+            Told::InProgress,
         ),
         clamped(
             "the partition is removed",
@@ -161,6 +196,13 @@ pub fn marks() -> Vec<Row> {
             stored("none").replicas(4),
             Told::InProgress,
         ),
+        becomes(
+            "nor is a percentage that we do not write",
+            stored("020%"),
+            step_1().unlabelled().mark(names::ORIGINAL_PARTITION, "020%"),
+            stored("none"),
+            Told::InProgress,
+        ),
     ]
 }
 
@@ -213,6 +255,12 @@ pub fn the_controller() -> Vec<Row> {
             at("v2").partition(0).guarded(),
         ),
         passes("and lets go", step_1(), CONTROLLER, manifest("v2")),
+        passes(
+            "and hands back a percentage",
+            stored("20%"),
+            CONTROLLER,
+            at("v2").share("20%").guarded(),
+        ),
         by(
             CONTROLLER,
             held(

@@ -1,21 +1,24 @@
 //! The table with the policies alone: no process of ours runs.
 
 use kruise_rollout::admission::policy::{
-    Governed, Scope, confirm, hold, mutating_binding, tell, validating_binding,
+    Governed, Names, Scope, confirm, hold, mutating_binding, tell, validating_binding,
 };
 use kruise_rollout::names;
 use serde_json::{Value, json};
 use support::{ControlPlane, Identity, Installation, Options};
 
+use super::state::{SHAPES, Shape};
 use super::table::{Row, Told};
-use super::{PLURAL, Stage, adapter, keeps_the_table};
+use super::{Stage, keeps_the_table};
 
-/// The policies and their bindings.
-fn objects() -> Vec<Value> {
+/// The policies for a kind, and their bindings.
+fn objects(shape: Shape) -> Vec<Value> {
+    let adapter = shape.adapter();
+    let names = Names::of(adapter);
     let governed = [Governed {
-        group: "example.io".to_owned(),
+        group: shape.group.to_owned(),
         version: "v1".to_owned(),
-        plural: PLURAL.to_owned(),
+        plural: shape.plural.to_owned(),
     }];
     let scope = Scope {
         username: Identity::Controller.user(),
@@ -24,19 +27,27 @@ fn objects() -> Vec<Value> {
     };
     let object = |kind: &str, name: &str, spec: Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec});
     vec![
-        object("MutatingAdmissionPolicy", "hold", hold(adapter(), &scope)),
-        object("MutatingAdmissionPolicyBinding", "hold", mutating_binding("hold")),
-        object("ValidatingAdmissionPolicy", "confirm", confirm(adapter(), &scope)),
+        object("MutatingAdmissionPolicy", &names.hold, hold(adapter, &scope)),
         object(
-            "ValidatingAdmissionPolicyBinding",
-            "confirm",
-            validating_binding("confirm", "Deny"),
+            "MutatingAdmissionPolicyBinding",
+            &names.hold,
+            mutating_binding(&names.hold),
         ),
-        object("ValidatingAdmissionPolicy", "tell", tell(&scope)),
+        object(
+            "ValidatingAdmissionPolicy",
+            &names.confirm,
+            confirm(adapter, &scope),
+        ),
         object(
             "ValidatingAdmissionPolicyBinding",
-            "tell",
-            validating_binding("tell", "Warn"),
+            &names.confirm,
+            validating_binding(&names.confirm, "Deny"),
+        ),
+        object("ValidatingAdmissionPolicy", &names.tell, tell(&scope)),
+        object(
+            "ValidatingAdmissionPolicyBinding",
+            &names.tell,
+            validating_binding(&names.tell, "Warn"),
         ),
     ]
 }
@@ -62,24 +73,26 @@ fn said(row: &Row) -> Option<&'static str> {
 async fn the_policies_keep_the_table_alone() {
     let control_plane = ControlPlane::start(Options::default()).await.unwrap();
     let installation = Installation::new(&control_plane).unwrap();
-    let stage = Stage::on(&installation).await;
-    for object in objects() {
-        installation.kubectl_apply(&object.to_string()).await.unwrap();
+    for shape in SHAPES {
+        let stage = Stage::on(&installation, shape).await;
+        for object in objects(shape) {
+            installation.kubectl_apply(&object.to_string()).await.unwrap();
+        }
+        stage.until_held().await;
+        keeps_the_table(&stage, |row, warnings| {
+            let said = said(row);
+            assert_eq!(
+                warnings.len(),
+                usize::from(said.is_some()),
+                "{}: {warnings:?}",
+                row.name
+            );
+            assert!(
+                said.is_none_or(|said| warnings[0].contains(said)),
+                "{}: {warnings:?}",
+                row.name
+            );
+        })
+        .await;
     }
-    stage.until_held().await;
-    keeps_the_table(&stage, |row, warnings| {
-        let said = said(row);
-        assert_eq!(
-            warnings.len(),
-            usize::from(said.is_some()),
-            "{}: {warnings:?}",
-            row.name
-        );
-        assert!(
-            said.is_none_or(|said| warnings[0].contains(said)),
-            "{}: {warnings:?}",
-            row.name
-        );
-    })
-    .await;
 }

@@ -4,7 +4,7 @@ use kruise_rollout::names;
 use serde_json::json;
 
 use super::mid_release::{marks, partitions, sizes, step_1, stored, the_controller};
-use super::state::{State, at};
+use super::state::{Shape, State, at};
 
 /// Who writes: user and field manager. Only both together are the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,15 @@ pub struct Row {
     pub told: Told,
 }
 
+impl Row {
+    /// Whether it says anything of the shape.
+    pub fn suits(&self, shape: Shape) -> bool {
+        [&self.old, &self.new, &self.expected]
+            .iter()
+            .all(|state| state.suits(shape))
+    }
+}
+
 /// A write that is stored as it was sent.
 pub fn passes(name: &'static str, old: State, writer: Writer, new: State) -> Row {
     Row {
@@ -117,9 +126,9 @@ pub fn manifest(version: &str) -> State {
     at(version).partition(0)
 }
 
-/// All cases.
-pub fn rows() -> Vec<Row> {
-    [
+/// All cases that a kind of this shape can be in.
+pub fn rows(shape: Shape) -> impl Iterator<Item = Row> {
+    let all = [
         not_governed(),
         new_templates(),
         rest(),
@@ -127,10 +136,8 @@ pub fn rows() -> Vec<Row> {
         marks(),
         sizes(),
         the_controller(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    ];
+    all.into_iter().flatten().filter(move |row| row.suits(shape))
 }
 
 fn not_governed() -> Vec<Row> {
@@ -176,6 +183,24 @@ fn new_templates() -> Vec<Row> {
             at_rest(),
             at("v2").partition(2),
             "2",
+        ),
+        held(
+            "with a percentage in the same write",
+            at_rest(),
+            at("v2").share("40%"),
+            "40%",
+        ),
+        held(
+            "of a workload with a percentage of its own",
+            at("v1").share("20%").guarded(),
+            at("v2").share("20%").guarded(),
+            "20%",
+        ),
+        held(
+            "with an echo of an earlier release of such a workload",
+            at_rest(),
+            at("v2").partition(4).held("4", "20%"),
+            "20%",
         ),
         held(
             "pods of the template are annotated",
@@ -255,6 +280,12 @@ fn new_templates() -> Vec<Row> {
         ),
         back("back by the stable manifest", stored("2"), manifest("v1"), "0"),
         back(
+            "back to the stable version of a workload with a percentage",
+            stored("20%"),
+            at("v1").partition(4).held("4", "20%"),
+            "20%",
+        ),
+        back(
             "by the stable manifest without a strategy",
             step_1(),
             at("v1").strategy(json!({"type": "RollingUpdate"})),
@@ -309,6 +340,19 @@ fn rest() -> Vec<Row> {
             at("v1").partition(4).held("4", "2"),
             at("v1").partition(2).guarded(),
             Told::Kept,
+        ),
+        becomes(
+            "be it a percentage",
+            at_rest(),
+            at("v1").partition(4).held("4", "20%"),
+            at("v1").share("20%").guarded(),
+            Told::Kept,
+        ),
+        passes(
+            "at rest it may be a percentage",
+            at_rest(),
+            PERSON,
+            at("v1").share("20%").guarded(),
         ),
         becomes(
             "a hold of ours that another webhook has made needless",

@@ -1,0 +1,44 @@
+//! CloneSet of Kruise, in any version.
+
+use serde_json::Value;
+
+use super::adapter::{Adapter, UpdateOrder};
+use super::paths::{Paths, Replicas, StatusPaths};
+use crate::lens::Field;
+use crate::names;
+
+/// CloneSet. Its update types (`ReCreate`, `InPlaceIfPossible`, `InPlaceOnly`) all heed the partition and are people's matter. A pod
+/// that is missing comes back on the revision of which the partition leaves too few. With `maxSurge` there may be more pods than
+/// replicas for a time.
+#[derive(Debug)]
+pub(super) struct CloneSet;
+
+/// The adapter.
+pub(super) static CLONESET: CloneSet = CloneSet;
+
+static PATHS: Paths = Paths {
+    type_label: names::TYPE_CLONESET,
+    partition: Field::at(&["spec", "updateStrategy", "partition"]),
+    strategy_type: None,
+    paused: Field::at(&["spec", "updateStrategy", "paused"]),
+    replicas: Replicas::Written(Field::at(&["spec", "replicas"])),
+    pod_management: None,
+    min_ready_seconds: &[Field::at(&["spec", "minReadySeconds"])],
+    status: StatusPaths {
+        replicas: Field::at(&["status", "replicas"]),
+        ready: Field::at(&["status", "readyReplicas"]),
+        updated: Field::at(&["status", "updatedReplicas"]),
+        current_revision: Some(Field::at(&["status", "currentRevision"])),
+        update_revision: Field::at(&["status", "updateRevision"]),
+    },
+};
+
+impl Adapter for CloneSet {
+    fn paths(&self) -> &'static Paths {
+        &PATHS
+    }
+
+    fn order(&self, _: &Value) -> UpdateOrder {
+        UpdateOrder::Any
+    }
+}

@@ -1,0 +1,128 @@
+//! What is read of a workload, from the paths of its kind.
+
+use serde_json::{Map, Value, json};
+
+use super::paths::{Paths, Replicas};
+use super::{Marks, Reported, TemplateId, TypeLabel, UpdateOrder, View, release_id};
+use crate::lens::{Field, FieldError};
+use crate::names;
+
+const UID: Field<String> = Field::at(&["metadata", "uid"]);
+const GENERATION: Field<i64> = Field::at(&["metadata", "generation"]);
+const RESOURCE_VERSION: Field<String> = Field::at(&["metadata", "resourceVersion"]);
+const CREATION: Field<String> = Field::at(&["metadata", "creationTimestamp"]);
+const DELETION: Field<String> = Field::at(&["metadata", "deletionTimestamp"]);
+const OBSERVED_GENERATION: Field<i64> = Field::at(&["status", "observedGeneration"]);
+
+/// See [`super::Adapter::view`].
+pub(super) fn view(paths: &Paths, order: UpdateOrder, object: &Value) -> Result<View, FieldError> {
+    let annotations = object["metadata"]["annotations"].as_object();
+    let replicas = match &paths.replicas {
+        Replicas::Written(field) => Some(field.get(object)?.unwrap_or(1)),
+        Replicas::Reported(field) => field.get(object)?,
+    };
+    Ok(View {
+        uid: UID.get(object)?.unwrap_or_default(),
+        generation: GENERATION.get(object)?.unwrap_or_default(),
+        created: CREATION.get(object)?.and_then(|text| text.parse().ok()),
+        resource_version: RESOURCE_VERSION.get(object)?.unwrap_or_default(),
+        deleting: DELETION.get(object)?.is_some(),
+        label: label(paths, object),
+        replicas: replicas.unwrap_or_default(),
+        replicas_known: replicas.is_some(),
+        order,
+        partition: paths.partition.get(object)?,
+        partition_is_ours: partition_is_ours(paths, object),
+        other_strategy: other_strategy(paths, object)?,
+        paused: paths.paused.peek(object) == Some(true),
+        in_order: in_order(paths, object)?,
+        min_ready_seconds: min_ready_seconds(paths, object)?,
+        template: TemplateId::of(&object["spec"]["template"]),
+        release_id: release_id::given(object),
+        marks: annotations.map(Marks::read).unwrap_or_default(),
+        reported: reported(paths, object)?,
+        rewritten: None,
+        skeleton: skeleton(object),
+    })
+}
+
+fn label(paths: &Paths, object: &Value) -> TypeLabel {
+    match object["metadata"]["labels"]
+        .get(names::WORKLOAD_TYPE)
+        .and_then(Value::as_str)
+    {
+        None => TypeLabel::Missing,
+        Some(value) if value == paths.type_label => TypeLabel::Right,
+        Some(value) => TypeLabel::Wrong(value.to_owned()),
+    }
+}
+
+fn other_strategy(paths: &Paths, object: &Value) -> Result<Option<String>, FieldError> {
+    let Some(field) = &paths.strategy_type else {
+        return Ok(None);
+    };
+    let kind = field.get(object)?;
+    Ok(kind.filter(|kind| !kind.is_empty() && kind != "RollingUpdate"))
+}
+
+fn in_order(paths: &Paths, object: &Value) -> Result<bool, FieldError> {
+    match &paths.pod_management {
+        Some(field) => Ok(field.get(object)?.as_deref() != Some("Parallel")),
+        None => Ok(false),
+    }
+}
+
+fn min_ready_seconds(paths: &Paths, object: &Value) -> Result<u32, FieldError> {
+    for field in paths.min_ready_seconds {
+        if let Some(seconds) = field.get(object)? {
+            return Ok(seconds);
+        }
+    }
+    Ok(0)
+}
+
+fn reported(paths: &Paths, object: &Value) -> Result<Reported, FieldError> {
+    let status = &paths.status;
+    let revision = |field: &Field<String>| -> Result<Option<String>, FieldError> {
+        Ok(field.get(object)?.filter(|revision| !revision.is_empty()))
+    };
+    let current = status.current_revision.as_ref().map(revision).transpose()?;
+    Ok(Reported {
+        observed_generation: OBSERVED_GENERATION.get(object)?,
+        replicas: status.replicas.get(object)?,
+        ready_replicas: status.ready.get(object)?,
+        updated_replicas: status.updated.get(object)?,
+        current_revision: current.flatten(),
+        update_revision: revision(&status.update_revision)?,
+    })
+}
+
+fn partition_is_ours(paths: &Paths, object: &Value) -> bool {
+    let field = format!("/fieldsV1/f:{}", paths.partition.path().join("/f:"));
+    let mut entries = object["metadata"]["managedFields"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    entries.any(|entry| entry["manager"] == names::FIELD_MANAGER && entry.pointer(&field).is_some())
+}
+
+/// The strategy and our annotations. A map of annotations or labels that is there is kept, if empty, since it must not be
+/// written anew.
+fn skeleton(object: &Value) -> Value {
+    let mut metadata = Map::new();
+    if let Some(annotations) = object["metadata"]["annotations"].as_object() {
+        let ours = annotations
+            .iter()
+            .filter(|(name, _)| *name == names::GUARDED_BY || names::RELEASE_MARKS.contains(&name.as_str()))
+            .map(|(name, value)| (name.clone(), value.clone()));
+        metadata.insert("annotations".to_owned(), Value::Object(ours.collect()));
+    }
+    if object["metadata"]["labels"].is_object() {
+        metadata.insert("labels".to_owned(), json!({}));
+    }
+    let mut spec = Map::new();
+    if let Some(strategy) = object["spec"].get("updateStrategy") {
+        spec.insert("updateStrategy".to_owned(), strategy.clone());
+    }
+    json!({ "metadata": metadata, "spec": spec })
+}
