@@ -122,10 +122,11 @@ impl World {
         condemned.is_some()
     }
 
-    /// How many pods of other revisions there are.
+    /// How many pods of other revisions there are, without those that are too much.
     fn held_back(&self, operator: &Operator) -> usize {
-        let live = self.pods.values().filter(|pod| !pod.terminating);
-        live.filter(|pod| pod.revision != operator.update).count()
+        let stay = self.pods.range(..operator.wanted).map(|(_, pod)| pod);
+        let old = stay.filter(|pod| !pod.terminating && pod.revision != operator.update);
+        old.count()
     }
 
     fn update(&mut self, operator: &Operator) {
