@@ -76,8 +76,9 @@ where
                 events = begin();
             }
             let event = events.next().await?;
+            // What it resumed from is gone, or the kind is, or the right to it: only a list tells what there is then.
             let expired = matches!(&event,
-                Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) if status.code == 410);
+                Err(watcher::Error::WatchStartFailed(kube::Error::Api(status))) if [403, 404, 410].contains(&status.code));
             Some((event, (events, expired)))
         }
     })

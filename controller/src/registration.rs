@@ -19,6 +19,7 @@ mod lookup;
 mod policies;
 mod proof;
 mod seen;
+mod standing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -35,11 +36,12 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use self::entries::{Entries, dispensed, kind_of};
+use self::entries::{Entries, dispensed, kind_of, plural_of};
 use self::kept::{Kept, RETRY, Wanted};
 use self::lookup::owner;
-use self::policies::{InPlace, Wish, wishes};
+use self::policies::{Wish, in_place, wishes};
 use self::seen::{Seen, changes};
+use self::standing::{Plural, Standing};
 use crate::certs::{CertState, Trusted};
 use crate::context::Context;
 use crate::lease::Leadership;
@@ -50,6 +52,9 @@ pub(crate) use self::lookup::{found_group, registered_before};
 pub(crate) use self::policies::Sort;
 pub(crate) use self::proof::Prover;
 
+/// How long it may take until the server has told of all sorts of registrations what there is. The webhook can do without those that
+/// it does not tell of.
+const KNOWN_WITHIN: Duration = Duration::from_secs(10);
 /// Pause after a policy that could not be written. The webhook holds meanwhile.
 const POLICIES_AGAIN: Duration = Duration::from_secs(10);
 
@@ -64,14 +69,14 @@ pub(crate) struct Registrar {
     trusted: watch::Sender<Trusted>,
     /// Kinds whose policies are in place, but not proven.
     to_prove: watch::Sender<Vec<GroupKind>>,
-    /// Kinds whose policies have been proven.
-    proofs: mpsc::Receiver<GroupKind>,
-    proven: BTreeSet<GroupKind>,
-    in_place: InPlace,
+    /// Kinds whose policies have been asked to hold, and whether they did.
+    proofs: mpsc::Receiver<(GroupKind, bool)>,
+    standing: Standing,
     objects: BTreeMap<(Sort, String), Kept>,
     /// Of each sort, whether the server has it, once it has been asked.
     served: BTreeMap<Sort, bool>,
     owner: Option<Value>,
+    began: Instant,
 }
 
 /// Which policies are wanted, where the server has such.
@@ -115,8 +120,8 @@ impl Registrar {
             trusted: inputs.trusted,
             to_prove,
             proofs: proven,
-            proven: BTreeSet::new(),
-            in_place: InPlace::default(),
+            standing: Standing::default(),
+            began: Instant::now(),
             objects: BTreeMap::new(),
             served: BTreeMap::new(),
             owner: None,
@@ -139,7 +144,7 @@ impl Registrar {
                 Some((sort, seen)) = seen.next() => self.see(sort, seen),
                 Ok(()) = self.kinds.changed() => {}
                 Ok(()) = self.certificates.changed() => {}
-                Some(kind) = self.proofs.recv() => drop(self.proven.insert(kind)),
+                Some((kind, held)) = self.proofs.recv() => self.proved(&kind, held),
                 () = self.leadership.changed() => {}
                 () = sleep_until(again.unwrap_or_else(Instant::now)), if again.is_some() => {}
             }
@@ -148,12 +153,18 @@ impl Registrar {
                 continue;
             }
             self.tell_trusted();
-            // Before all is known that there is, an entry might be told to fail no more, or again.
-            let known = self.served.len() == Sort::ALL.len();
             // Of several replicas the one that leads writes.
-            if !known || !self.leadership.holds() {
+            if !self.leadership.holds() {
+                self.standing = Standing::default();
+                self.context.metrics.dispenses(0);
                 self.to_prove
                     .send_if_modified(|kinds| !std::mem::take(kinds).is_empty());
+                continue;
+            }
+            // Before all is known that there is, an entry might be told to fail no more, or again.
+            let patience = self.began + KNOWN_WITHIN;
+            if self.served.len() < Sort::ALL.len() && Instant::now() < patience {
+                again = Some(patience);
                 continue;
             }
             again = match self.write().await {
@@ -222,6 +233,23 @@ impl Registrar {
         });
     }
 
+    fn proved(&mut self, kind: &GroupKind, held: bool) {
+        let governed = self.kinds.borrow();
+        let Some(resource) = governed
+            .resources
+            .iter()
+            .find(|resource| kind_of(resource) == *kind)
+        else {
+            return;
+        };
+        if held {
+            tracing::info!(%kind, "The admission policies hold without the webhook.");
+        } else {
+            tracing::warn!(%kind, "The admission policies do not hold without the webhook, which therefore has to answer.");
+        }
+        self.standing.proved(plural_of(resource), held);
+    }
+
     /// Writes what is not as it should be; when to look again, if something has to wait.
     async fn write(&mut self) -> kube::Result<Option<Instant>> {
         let Some(CertState { ca_bundle_pem }) = self.certificates.borrow_and_update().clone() else {
@@ -232,19 +260,23 @@ impl Registrar {
         let now = Instant::now();
         let dispensed = self.dispensed(&governed, &wishes, now);
         self.context.metrics.dispenses(dispensed.len());
-        let mut later: Vec<_> = self.in_place.next(now).into_iter().collect();
+        let mut later: Vec<_> = self.standing.next(now).into_iter().collect();
         // An entry that may fail is only written once the policies are there; one that may not, before they go.
-        later.extend(
-            self.write_webhooks(&governed, ca_bundle_pem.as_deref(), &dispensed)
-                .await?,
-        );
-        match self.write_policies(&governed, wishes).await {
+        let webhooks = self
+            .write_webhooks(&governed, ca_bundle_pem.as_deref(), &dispensed)
+            .await;
+        let needless = match &webhooks {
+            Ok(waits) if waits.is_empty() => self.needless(&governed, &wishes),
+            _ => Vec::new(),
+        };
+        match self.write_policies(wishes, needless).await {
             Ok(waits) => later.extend(waits),
             Err(error) => {
                 tracing::warn!(error = %chain(&error), "The admission policies cannot be written; the webhook goes on holding.");
                 later.push(now + POLICIES_AGAIN);
             }
         }
+        later.extend(webhooks?);
         Ok(later.into_iter().min())
     }
 
@@ -263,47 +295,34 @@ impl Registrar {
         wanted
     }
 
-    /// The kinds that the API server holds by itself. The others whose policies are in place are to be proven.
-    fn dispensed(&mut self, governed: &Governed, wishes: &[Wish], now: Instant) -> Vec<GroupKind> {
-        let entries = dispensed(self.seen(Sort::MutatingWebhook, names::WEBHOOK_CONFIGURATION));
-        let in_place = |resource: &&ApiResource| {
-            let of_kind: Vec<_> = wishes.iter().filter(|wish| wish.concerns(resource)).collect();
-            let says = |wish: &&Wish| {
-                let kept = self.objects.get(&(wish.sort, wish.name.clone()));
-                kept.is_some_and(|kept| kept.says(&wish.wanted))
-            };
-            !of_kind.is_empty() && of_kind.iter().all(says)
-        };
-        let in_place: Vec<_> = governed.resources.iter().filter(in_place).cloned().collect();
-        let is_dispensed =
-            |resource: &&ApiResource| entries.contains(&(resource.group.clone(), resource.plural.clone()));
-        let kinds: Vec<_> = in_place.iter().map(kind_of).collect();
-        // An entry that may fail is evidence that a process before this one has proven it.
-        let before: Vec<_> = in_place.iter().filter(is_dispensed).map(kind_of).collect();
-        self.in_place.see(&kinds, &before, now);
-        self.proven.retain(|kind| kinds.contains(kind));
-        self.proven.extend(before);
-        let unproven: Vec<_> = kinds
-            .iter()
-            .filter(|kind| !self.proven.contains(kind))
-            .cloned()
+    /// The kinds that the API server holds by itself. Those whose policies are in place are to be proven.
+    fn dispensed(&mut self, governed: &Governed, wishes: &[Wish], now: Instant) -> BTreeSet<Plural> {
+        let configuration = self.seen(Sort::MutatingWebhook, names::WEBHOOK_CONFIGURATION);
+        let inherited: Vec<_> = dispensed(configuration).collect();
+        self.standing.inherit(inherited);
+        let in_place = in_place(wishes, |wish| {
+            let kept = self.objects.get(&(wish.sort, wish.name.clone()));
+            kept.is_some_and(|kept| kept.says(&wish.wanted))
+        });
+        self.standing.see(&in_place, now);
+        let unproven = governed.resources.iter();
+        let unproven: Vec<_> = unproven
+            .filter(|resource| self.standing.is_unproven(&plural_of(resource)))
+            .map(kind_of)
             .collect();
         self.to_prove.send_if_modified(|present| {
             let new = *present != unproven;
             *present = unproven;
             new
         });
-        let dispensed = kinds.into_iter();
-        dispensed
-            .filter(|kind| self.proven.contains(kind) && self.in_place.has_settled(kind, now))
-            .collect()
+        self.standing.dispensed(now)
     }
 
     async fn write_webhooks(
         &mut self,
         governed: &Governed,
         ca_bundle_pem: Option<&str>,
-        dispensed: &[GroupKind],
+        dispensed: &BTreeSet<Plural>,
     ) -> kube::Result<Vec<Instant>> {
         let mut later = Vec::new();
         for sort in Sort::WEBHOOKS {
@@ -338,30 +357,38 @@ impl Registrar {
         Ok(later)
     }
 
-    async fn write_policies(&mut self, governed: &Governed, wishes: Vec<Wish>) -> kube::Result<Vec<Instant>> {
-        let named: Vec<_> = wishes.iter().map(|wish| (wish.sort, wish.name.clone())).collect();
+    /// The policies and bindings of ours that nothing is held by any more; a binding goes before its policy. As long as not all
+    /// kinds are known, none is given up.
+    fn needless(&self, governed: &Governed, wishes: &[Wish]) -> Vec<(Sort, String)> {
+        if !governed.complete && self.switches.hold {
+            return Vec::new();
+        }
+        let wished = |(sort, name): &(Sort, String)| {
+            wishes.iter().any(|wish| wish.sort == *sort && wish.name == *name)
+        };
+        let there = self.objects.iter().filter(|(_, kept)| !kept.seen().is_null());
+        there
+            .map(|(of, _)| of)
+            .filter(|of| !Sort::WEBHOOKS.contains(&of.0) && !wished(of))
+            .rev()
+            .cloned()
+            .collect()
+    }
+
+    async fn write_policies(
+        &mut self,
+        wishes: Vec<Wish>,
+        needless: Vec<(Sort, String)>,
+    ) -> kube::Result<Vec<Instant>> {
         let mut later = Vec::new();
         for Wish { sort, name, wanted } in wishes {
             later.extend(self.ensure(sort, &name, wanted).await?);
         }
-        // As long as not all kinds are known, none is given up.
-        if governed.complete || !self.switches.hold {
-            let needless = |(of, kept): &(&(Sort, String), &Kept)| {
-                !Sort::WEBHOOKS.contains(&of.0) && !named.contains(of) && !kept.seen().is_null()
-            };
-            let needless: Vec<_> = self
-                .objects
-                .iter()
-                .filter(needless)
-                .map(|(of, _)| of.clone())
-                .collect();
-            // A binding goes before its policy.
-            for (sort, name) in needless.into_iter().rev() {
-                let client = self.context.client.clone();
-                self.kept(sort, &name)
-                    .delete(&client, &sort.resource(), &name)
-                    .await?;
-            }
+        for (sort, name) in needless {
+            let client = self.context.client.clone();
+            self.kept(sort, &name)
+                .delete(&client, &sort.resource(), &name)
+                .await?;
         }
         Ok(later)
     }

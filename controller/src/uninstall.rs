@@ -14,13 +14,14 @@ use kruise_rollout::admission::policy::is_refused_unheld;
 use kruise_rollout::names;
 use kruise_rollout::workload::{Freedom, GroupKind, adapter_for};
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch};
-use kube::discovery::{Discovery, verbs};
+use kube::discovery::verbs;
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Client, ResourceExt as _};
 use tokio::time::{Instant, sleep};
 
 use crate::context::patch_params;
-use crate::registration::Sort;
+use crate::reconcile::disowning;
+use crate::registration::{Sort, found_group};
 use crate::telemetry::chain;
 
 /// How long the Deployment's deletion is waited for.
@@ -49,6 +50,11 @@ pub(crate) enum Error {
     /// Some workloads are still marked.
     #[error("{0} workloads are still marked, see above: mend what the API server says, then uninstall again")]
     Marked(usize),
+    /// Not everything could be looked at or removed.
+    #[error(
+        "{0} steps failed and {1} workloads are still marked, see above: mend what the API server says, then uninstall again"
+    )]
+    Incomplete(usize, usize),
 }
 
 fn cannot(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Error {
@@ -59,19 +65,26 @@ fn cannot(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Error {
     }
 }
 
-/// Uninstalls, or only says what would be done; what was done is said on the log.
+/// Uninstalls, or only says what would be done; what was done is said on the log. What cannot be done holds up nothing else.
 pub(crate) async fn uninstall(client: &Client, namespace: &str, dry_run: bool) -> Result<(), Error> {
     if !dry_run {
         remove_controller(client, namespace).await?;
     }
-    remove_registrations(client, dry_run).await?;
-    let discovered = Discovery::new(client.clone())
-        .run()
+    let mut left = Left::default();
+    remove_registrations(client, dry_run, &mut left).await;
+    let groups = client
+        .list_api_groups()
         .await
-        .map_err(cannot("read the API's resources"))?;
-    let mut left = 0;
-    for group in discovered.groups() {
-        for (resource, capabilities) in group.resources_by_stability() {
+        .map_err(cannot("read the API's groups"))?;
+    for group in groups.groups {
+        let discovered = match found_group(client, &group.name).await {
+            Ok(found) => found,
+            Err(error) => {
+                left.fails(&format!("look through the group {:?}", group.name), &error);
+                continue;
+            }
+        };
+        for (resource, capabilities) in discovered.iter().flat_map(|group| group.resources_by_stability()) {
             let kind = GroupKind {
                 group: resource.group.clone(),
                 kind: resource.kind.clone(),
@@ -79,15 +92,32 @@ pub(crate) async fn uninstall(client: &Client, namespace: &str, dry_run: bool) -
             if adapter_for(&kind).is_some()
                 && capabilities.supports_operation(verbs::LIST)
                 && capabilities.supports_operation(verbs::PATCH)
+                && let Err(error) = release_all(client, &resource, &kind, dry_run, &mut left).await
             {
-                left += release_all(client, &resource, &kind, dry_run).await?;
+                left.fails(&format!("look through {kind}"), &error);
             }
         }
     }
-    if left > 0 {
-        Err(Error::Marked(left))
-    } else {
-        Ok(())
+    match left {
+        Left { failed: 0, marked: 0 } => Ok(()),
+        Left { failed: 0, marked } => Err(Error::Marked(marked)),
+        Left { failed, marked } => Err(Error::Incomplete(failed, marked)),
+    }
+}
+
+/// What could not be done.
+#[derive(Default)]
+struct Left {
+    /// Workloads that are still marked.
+    marked: usize,
+    /// Everything else.
+    failed: usize,
+}
+
+impl Left {
+    fn fails(&mut self, what: &str, error: &kube::Error) {
+        tracing::error!(error = %chain(error), "Cannot {what}.");
+        self.failed += 1;
     }
 }
 
@@ -118,7 +148,7 @@ async fn remove_controller(client: &Client, namespace: &str) -> Result<(), Error
 }
 
 /// Deletes what the controller registered, each binding before its policy.
-async fn remove_registrations(client: &Client, dry_run: bool) -> Result<(), Error> {
+async fn remove_registrations(client: &Client, dry_run: bool, left: &mut Left) {
     for sort in Sort::ALL.into_iter().rev() {
         let resource = sort.resource();
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
@@ -138,29 +168,28 @@ async fn remove_registrations(client: &Client, dry_run: bool) -> Result<(), Erro
                 Ok(None) => {}
                 // It is not there, or the server has no such kind.
                 Err(kube::Error::Api(status)) if status.code == 404 => {}
-                Err(error) => return Err(cannot(format!("delete {} {name}", resource.kind))(error)),
+                Err(error) => left.fails(&format!("delete {} {name}", resource.kind), &error),
             }
         }
     }
-    Ok(())
 }
 
-/// Releases the marked objects of one kind; the number of those that are still marked.
+/// Releases the marked objects of one kind.
 async fn release_all(
     client: &Client,
     resource: &ApiResource,
     kind: &GroupKind,
     dry_run: bool,
-) -> Result<usize, Error> {
+    left: &mut Left,
+) -> kube::Result<()> {
     let all: Api<DynamicObject> = Api::all_with(client.clone(), resource);
     let mut page = ListParams::default().limit(250);
-    let mut left = 0;
     loop {
         let list = match all.list(&page).await {
             Ok(list) => list,
             // A kind whose server is gone, or whose watch and get are all that it has.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405 | 503) => return Ok(left),
-            Err(error) => return Err(cannot(format!("list {kind}"))(error)),
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405 | 503) => return Ok(()),
+            Err(error) => return Err(error),
         };
         let token = list.metadata.continue_.clone().filter(|token| !token.is_empty());
         for object in list.items {
@@ -169,10 +198,10 @@ async fn release_all(
             }
             say(kind, &object, dry_run);
             if !dry_run && !release(client, resource, kind, object).await {
-                left += 1;
+                left.marked += 1;
             }
         }
-        let Some(token) = token else { return Ok(left) };
+        let Some(token) = token else { return Ok(()) };
         page.continue_token = Some(token);
     }
 }
@@ -203,7 +232,10 @@ async fn release(
     let deadline = Instant::now() + FREE_WITHIN;
     loop {
         match release_once(&api, kind, object).await {
-            Ok(None) => return true,
+            Ok(None) => {
+                disown(&api, &name).await;
+                return true;
+            }
             Ok(Some(now)) if Instant::now() < deadline => object = now,
             Ok(Some(_)) => {
                 tracing::error!(namespace, %kind, name, "Not released: it changes all the time, or something puts the marks back.");
@@ -215,6 +247,24 @@ async fn release(
             }
         }
         sleep(AGAIN).await;
+    }
+}
+
+/// Drops our entries in the managed fields, which would make the next apply of its owner conflict. The workload is free without it.
+async fn disown(api: &Api<DynamicObject>, name: &str) {
+    let done = match api.get_metadata_opt(name).await {
+        Ok(Some(found)) => match disowning(&found.metadata) {
+            Some(patch) => api
+                .patch(name, &patch_params(), &Patch::Json::<()>(patch))
+                .await
+                .map(drop),
+            None => Ok(()),
+        },
+        Ok(None) => Ok(()),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = done {
+        tracing::warn!(name, error = %chain(&error), "Our entry in the managed fields stays: the next server-side apply may need force.");
     }
 }
 

@@ -146,10 +146,10 @@ impl Marks {
     }
 }
 
-/// A decimal count of at most nine digits, the form that the policies accept too.
+/// A decimal count of at most ten digits, the form that the policies accept too.
 #[must_use]
 pub fn read_count(text: &str) -> Option<i64> {
-    let decimal = (1..=9).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+    let decimal = (1..=10).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
     decimal.then(|| text.parse().ok()).flatten()
 }
 
@@ -176,7 +176,7 @@ mod tests {
             json!(""),
             json!("-1"),
             json!("1e3"),
-            json!("1234567890"),
+            json!("12345678901"),
             json!(4),
             Value::Null,
         ] {

@@ -210,10 +210,46 @@ async fn the_webhook_must_answer_again_as_soon_as_a_policy_is_gone() {
         changes.wait(&["Fail", "Ignore"], &format!("{kind} {how}")).await;
         wait_failure_policy(admin, "Ignore").await;
     }
+
+    // Nor does it prove anything that somebody writes so.
+    let name = names::WEBHOOK_CONFIGURATION;
+    installation.kill_controller();
+    for policy in policies(admin, "MutatingAdmissionPolicyBinding")
+        .list(&ListParams::default())
+        .await
+        .unwrap()
+    {
+        let api = policies(admin, "MutatingAdmissionPolicyBinding");
+        api.delete(&policy.name_any(), &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+    let changes = Changes {
+        control_plane: &control_plane,
+        since: control_plane.audit().mark(),
+    };
+    installation.start_controller().await.unwrap();
+    changes
+        .wait(&["Fail", "Ignore"], "an outage in which a binding was deleted")
+        .await;
+    let ignore = json!([{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 30}]);
+    let patch: Patch<()> = Patch::Json(serde_json::from_value(ignore).unwrap());
+    let api: Api<MutatingWebhookConfiguration> = Api::all(admin.clone());
+    api.patch(name, &PatchParams::default(), &patch).await.unwrap();
+    eventually(SOON, "the entry is as it was", async || {
+        let found = api.get(name).await.unwrap();
+        let seconds = found.webhooks.unwrap()[0].timeout_seconds;
+        if seconds == Some(1) {
+            Ok(())
+        } else {
+            Err(format!("{seconds:?}"))
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
-async fn an_older_server_relies_on_the_webhook_until_it_is_upgraded() {
+async fn a_server_relies_on_the_webhook_where_it_is_older_or_told_so() {
     let options = Options {
         api_server_flags: vec!["--emulated-version=1.35".to_owned()],
         ..Options::default()
@@ -245,7 +281,23 @@ async fn an_older_server_relies_on_the_webhook_until_it_is_upgraded() {
     let held = scene.set_version("v3").await;
     assert_eq!(partition(&held), names::HOLD_PARTITION);
 
-    // And back: the webhook alone, by its flag. The policies go.
+    // Back to the older server, which has no policies: the webhook has to answer again.
+    installation.start_controller().await.unwrap();
+    let older = ["--emulated-version=1.35"];
+    control_plane.set_flags(Component::ApiServer, &older);
+    control_plane
+        .restart_component(Component::ApiServer)
+        .await
+        .unwrap();
+    wait_failure_policy(&scene.admin, "Fail").await;
+    control_plane.set_flags(Component::ApiServer, &[]);
+    control_plane
+        .restart_component(Component::ApiServer)
+        .await
+        .unwrap();
+    installation.kill_controller();
+
+    // The webhook alone, by its flag. The policies go.
     installation.set_flags(&["--admission=webhook"]);
     installation.start_controller().await.unwrap();
     wait_failure_policy(&scene.admin, "Fail").await;

@@ -2,6 +2,7 @@
 
 use json_patch::{Patch as JsonPatch, PatchOperation, RemoveOperation, TestOperation, jsonptr::PointerBuf};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kruise_rollout::admission::policy::is_refused_unheld;
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::names;
@@ -72,35 +73,36 @@ pub(super) async fn disown(context: &Context, key: &Key, workload: &Workload) ->
     };
     let api = context.api(&place).ok_or(Error::NoKind)?;
     let object = api.get_metadata(&workload.name).await?;
-    let entries = object.metadata.managed_fields.unwrap_or_default();
-    let ours: Vec<_> = entries
-        .iter()
-        .enumerate()
-        .filter(|(_, entry)| {
-            entry.manager.as_deref() == Some(names::FIELD_MANAGER)
-                && entry.operation.as_deref() == Some("Update")
-        })
-        .map(|(index, _)| index)
-        .collect();
-    if ours.is_empty() {
+    let Some(patch) = disowning(&object.metadata) else {
         return Ok(());
-    }
-    let mut operations = Vec::new();
-    // From the end, so that the places of the others stay.
-    for index in ours.into_iter().rev() {
-        let entry = PointerBuf::from_tokens(["metadata", "managedFields", &index.to_string()]);
-        let manager = PointerBuf::from_tokens(["metadata", "managedFields", &index.to_string(), "manager"]);
-        operations.push(PatchOperation::Test(TestOperation {
-            path: manager,
-            value: json!(names::FIELD_MANAGER),
-        }));
-        operations.push(PatchOperation::Remove(RemoveOperation { path: entry }));
-    }
-    let patch: Patch<()> = Patch::Json(JsonPatch(operations));
+    };
+    let patch: Patch<()> = Patch::Json(patch);
     let object: DynamicObject = api.patch(&workload.name, &patch_params(), &patch).await?;
     context.metrics.acted("disown");
     put_answer(context, &place, object);
     Ok(())
+}
+
+/// The patch that drops our entries in an object's managed fields; none if there are none.
+pub(crate) fn disowning(metadata: &ObjectMeta) -> Option<JsonPatch> {
+    let entries = metadata.managed_fields.iter().flatten().enumerate();
+    let ours = entries.filter(|(_, entry)| {
+        entry.manager.as_deref() == Some(names::FIELD_MANAGER) && entry.operation.as_deref() == Some("Update")
+    });
+    let ours: Vec<_> = ours.map(|(index, _)| index.to_string()).collect();
+    // From the end, so that the places of the others stay.
+    let operations = ours.iter().rev().flat_map(|index| {
+        let entry = PointerBuf::from_tokens(["metadata", "managedFields", index]);
+        let manager = PointerBuf::from_tokens(["metadata", "managedFields", index, "manager"]);
+        [
+            PatchOperation::Test(TestOperation {
+                path: manager,
+                value: json!(names::FIELD_MANAGER),
+            }),
+            PatchOperation::Remove(RemoveOperation { path: entry }),
+        ]
+    });
+    (!ours.is_empty()).then(|| JsonPatch(operations.collect()))
 }
 
 /// Deletes a pod, if it is still this very one in this very state; what has been asked to leave is not asked again.

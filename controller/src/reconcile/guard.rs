@@ -290,7 +290,8 @@ async fn is_held(api: &Api<DynamicObject>, subject: &Subject, workload: &Workloa
     }
 }
 
-/// Whether a template change that the webhook is not asked about comes back held from a dry-run.
+/// Whether a template change that the webhook is not asked about comes back held from a dry-run. It asks for partition 0 as well: a
+/// workload that is held already would look held without anybody's doing.
 pub(crate) async fn is_held_by_policies(context: &Context, place: &Place) -> Result<bool, Error> {
     let api = context.api(place).ok_or(Error::NoKind)?;
     let adapter = adapter_for(&place.workload.kind).ok_or(Error::NoKind)?;
@@ -300,7 +301,9 @@ pub(crate) async fn is_held_by_policies(context: &Context, place: &Place) -> Res
         ..dry_run_params()
     };
     for probe in [Some(probe_annotation(&subject)), probe_image(&subject)] {
-        let Some(probe) = probe else { break };
+        let Some(mut probe) = probe else { break };
+        let open = PatchBuilder::new(subject.view.skeleton.clone()).set(adapter.partition_path(), json!(0));
+        probe.0.extend(open.build().0);
         match send(&api, &place.workload, &params, probe).await {
             // The schema drops annotations of the template; an image it must have.
             Ok(answer) if answer["spec"]["template"] == subject.template => {}

@@ -9,6 +9,7 @@ mod labels;
 mod record;
 mod status;
 
+pub(crate) use self::apply::disowning;
 pub(crate) use self::guard::is_held_by_policies;
 
 use std::convert::Infallible;

@@ -1,5 +1,7 @@
 //! What the configurations say: one entry for each governed kind, and one for Rollouts.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::ByteString;
 use kruise_rollout::admission::policy::{
     Governed as Rule, may_be_loosened, may_touch_the_hold, namespaces_except, no_probe_of_the_policies,
@@ -10,6 +12,7 @@ use kruise_rollout::workload::{Adapter, GroupKind, adapter_for};
 use kube::api::ApiResource;
 use serde_json::{Value, json};
 
+use super::standing::Plural;
 use crate::webhook::{CONFIRM, MUTATE, VALIDATE};
 
 /// How long the API server waits for a verdict that it needs, in seconds.
@@ -61,7 +64,7 @@ pub(super) struct Entries<'a> {
     /// User name of the controller.
     pub(super) username: &'a str,
     /// The kinds that the API server holds by itself, so that their entries may fail.
-    pub(super) dispensed: &'a [GroupKind],
+    pub(super) dispensed: &'a BTreeSet<Plural>,
 }
 
 impl Entries<'_> {
@@ -91,6 +94,9 @@ impl Entries<'_> {
         let others = present.filter(|entry| !named.contains(&entry["name"])).cloned();
         entries.extend(others.map(|mut entry| {
             entry["clientConfig"] = self.endpoint.client_config(path, self.ca_bundle_pem);
+            let (policy, timeout) = self.need(&registered_resource(&entry).unwrap_or_default());
+            entry["failurePolicy"] = json!(policy);
+            entry["timeoutSeconds"] = json!(timeout);
             entry
         }));
     }
@@ -156,12 +162,17 @@ impl Entries<'_> {
         Some(entry)
     }
 
-    fn workload(&self, resource: &ApiResource, adapter: &dyn Adapter, name: &str, path: &str) -> Value {
-        let (policy, timeout) = if self.dispensed.contains(&kind_of(resource)) {
+    /// What is to happen when the webhook does not answer, and how many seconds it has for that.
+    fn need(&self, kind: &Plural) -> (&'static str, u32) {
+        if self.dispensed.contains(kind) {
             ("Ignore", DISPENSABLE_SECONDS)
         } else {
             ("Fail", TIMEOUT_SECONDS)
-        };
+        }
+    }
+
+    fn workload(&self, resource: &ApiResource, adapter: &dyn Adapter, name: &str, path: &str) -> Value {
+        let (policy, timeout) = self.need(&plural_of(resource));
         let rule = rule_of(resource);
         json!({
             "name": format!("{}.{}.{name}", resource.plural, resource.group),
@@ -187,6 +198,11 @@ pub(super) fn kind_of(resource: &ApiResource) -> GroupKind {
     }
 }
 
+/// Group and plural of a resource.
+pub(super) fn plural_of(resource: &ApiResource) -> Plural {
+    (resource.group.clone(), resource.plural.clone())
+}
+
 /// A kind as the rules of policies name it.
 pub(super) fn rule_of(resource: &ApiResource) -> Rule {
     Rule {
@@ -203,24 +219,25 @@ fn ours<'a>(configuration: &'a Value, ending: &'static str) -> impl Iterator<Ite
 }
 
 /// What is registered, from a configuration: the group and plural of each entry of ours.
-pub(super) fn registered_resources(configuration: &Value) -> Vec<(String, String)> {
+pub(super) fn registered_resources(configuration: &Value) -> Vec<Plural> {
     ours(configuration, names::HOLD_WEBHOOK)
-        .filter_map(|entry| {
-            let rule = entry["rules"].get(0)?;
-            let text = |field: &str| rule[field].get(0)?.as_str().map(str::to_owned);
-            Some((text("apiGroups")?, text("resources")?))
-        })
+        .filter_map(registered_resource)
         .collect()
 }
 
+/// The group and plural of an entry.
+fn registered_resource(entry: &Value) -> Option<Plural> {
+    let rule = entry["rules"].get(0)?;
+    let text = |field: &str| rule[field].get(0)?.as_str().map(str::to_owned);
+    Some((text("apiGroups")?, text("resources")?))
+}
+
 /// The kinds of which a configuration says that the API server can do without us.
-pub(super) fn dispensed(configuration: &Value) -> Vec<(String, String)> {
-    let entries = configuration["webhooks"].as_array().into_iter().flatten();
-    let ignored: Vec<_> = entries
+pub(super) fn dispensed(configuration: &Value) -> impl Iterator<Item = Plural> {
+    let entries = ours(configuration, names::HOLD_WEBHOOK);
+    entries
         .filter(|entry| entry["failurePolicy"] == "Ignore")
-        .cloned()
-        .collect();
-    registered_resources(&json!({ "webhooks": ignored }))
+        .filter_map(registered_resource)
 }
 
 #[cfg(test)]
@@ -239,7 +256,7 @@ mod tests {
                 ca_bundle_pem: Some("pem"),
                 namespace: "ops",
                 username: "us",
-                dispensed: &[],
+                dispensed: &BTreeSet::new(),
             };
             common.holds(governed, present)
         };

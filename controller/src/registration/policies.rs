@@ -1,21 +1,17 @@
-//! Which policies there should be, and whether the API server can be left alone with a kind.
+//! Which policies there should be.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use kruise_rollout::admission::approval;
 use kruise_rollout::admission::policy::{self, Governed as Rule, Scope};
 use kruise_rollout::names;
-use kruise_rollout::workload::{ADAPTERS, Adapter, GroupKind, adapter_for};
+use kruise_rollout::workload::{ADAPTERS, Adapter, adapter_for};
 use kube::api::ApiResource;
 use serde_json::Value;
-use tokio::time::{Duration, Instant};
 
 use super::entries::{Governed, kind_of, rule_of};
 use super::kept::Wanted;
-
-/// How long a policy has to have been in place before the API servers are left alone with it: ten times what one of them takes to
-/// put a binding in force.
-const SETTLES: Duration = Duration::from_secs(5);
+use super::standing::Plural;
 
 /// The kinds of objects that are registered, each before what refers to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,14 +92,6 @@ impl Wish {
             Self::new(Sort::ValidatingBinding, name, approval::binding()),
         ]
     }
-
-    /// Whether a kind is held, confirmed or told by it: a policy of its adapter, or the binding of one.
-    pub(super) fn concerns(&self, resource: &ApiResource) -> bool {
-        adapter_for(&kind_of(resource)).is_some_and(|adapter| {
-            let policy::Names { hold, confirm, tell } = policy::Names::of(adapter);
-            [hold, confirm, tell].contains(&self.name)
-        })
-    }
 }
 
 /// The policies and bindings that hold, confirm and tell for these kinds; each policy comes before its binding. What an earlier
@@ -166,67 +154,19 @@ fn of_family(adapter: &dyn Adapter, names: &policy::Names, scope: &Scope<'_>) ->
     ]
 }
 
-/// Since when the policies of each kind have been in place without a break.
-#[derive(Default)]
-pub(super) struct InPlace {
-    since: BTreeMap<GroupKind, Instant>,
-}
-
-impl InPlace {
-    /// These kinds have their policies in place now, others have not. One of which the webhook has already been dispensed with was in
-    /// place before we looked.
-    pub(super) fn see(&mut self, kinds: &[GroupKind], dispensed: &[GroupKind], now: Instant) {
-        self.since.retain(|kind, _| kinds.contains(kind));
-        for kind in kinds {
-            let before = if dispensed.contains(kind) {
-                now.checked_sub(SETTLES)
-            } else {
-                None
-            };
-            self.since.entry(kind.clone()).or_insert(before.unwrap_or(now));
-        }
-    }
-
-    /// Whether a kind's policies are in force on every API server.
-    pub(super) fn has_settled(&self, kind: &GroupKind, now: Instant) -> bool {
-        self.since.get(kind).is_some_and(|since| now >= *since + SETTLES)
-    }
-
-    /// When the next of them settles.
-    pub(super) fn next(&self, now: Instant) -> Option<Instant> {
-        self.since
-            .values()
-            .map(|since| *since + SETTLES)
-            .filter(|at| *at > now)
-            .min()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn kind(name: &str) -> GroupKind {
-        GroupKind {
-            group: "example.io".to_owned(),
-            kind: name.to_owned(),
-        }
-    }
-
-    #[test]
-    fn a_policy_settles_anew_after_a_break() {
-        let (one, two) = (kind("One"), kind("Two"));
-        let mut in_place = InPlace::default();
-        let start = Instant::now();
-        in_place.see(&[one.clone(), two.clone()], std::slice::from_ref(&two), start);
-        assert!(!in_place.has_settled(&one, start));
-        assert!(in_place.has_settled(&two, start));
-        assert_eq!(in_place.next(start), Some(start + SETTLES));
-        let later = start + SETTLES;
-        in_place.see(&[one.clone(), two.clone()], &[], later);
-        assert!(in_place.has_settled(&one, later) && in_place.next(later).is_none());
-        in_place.see(std::slice::from_ref(&two), &[], later);
-        in_place.see(&[one.clone(), two], &[], later);
-        assert!(!in_place.has_settled(&one, later));
-    }
+/// The kinds whose policies are all in place, as `says` tells of each wish.
+pub(super) fn in_place(wishes: &[Wish], says: impl Fn(&Wish) -> bool) -> BTreeSet<Plural> {
+    let families = ADAPTERS.iter().map(|adapter| policy::Names::of(*adapter));
+    let whole = families.filter_map(|policy::Names { hold, confirm, tell }| {
+        let of_family = wishes
+            .iter()
+            .filter(|wish| [&hold, &confirm, &tell].contains(&&wish.name));
+        let of_family: Vec<_> = of_family.collect();
+        let holds = of_family.iter().find(|wish| wish.sort == Sort::MutatingPolicy)?;
+        of_family
+            .iter()
+            .all(|wish| says(wish))
+            .then(|| Rule::read_all(&holds.wanted.content))
+    });
+    whole.flatten().map(|rule| (rule.group, rule.plural)).collect()
 }

@@ -86,12 +86,14 @@ impl Ours {
             }
             Ok(watcher::Event::InitDone) => self.listing = false,
             Ok(watcher::Event::Delete(object)) => drop(self.found.remove(&object.name_any())?),
-            Err(watcher::Error::InitialListFailed(kube::Error::Api(status)))
-                if matches!(status.code, 403 | 404) =>
-            {
+            Err(
+                watcher::Error::InitialListFailed(kube::Error::Api(status))
+                | watcher::Error::WatchStartFailed(kube::Error::Api(status)),
+            ) if matches!(status.code, 403 | 404) => {
                 if status.code == 403 {
                     tracing::warn!(error = status.message, "The registrations cannot be watched.");
                 }
+                self.listing = true;
                 return Some(Seen::NotServed);
             }
             Err(error) => {

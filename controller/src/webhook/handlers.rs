@@ -27,8 +27,9 @@ pub(crate) const MUTATE: &str = "/mutate";
 pub(crate) const VALIDATE: &str = "/validate";
 /// Path of the validating webhook of workloads.
 pub(crate) const CONFIRM: &str = "/confirm";
-/// How long a review waits for the Rollouts of a process that has just started; less than the API server waits.
-const KNOWN_WITHIN: Duration = Duration::from_secs(3);
+/// How long a review waits for the Rollouts of a process that has just started; less than the API server waits for an answer that it
+/// can do without, which is a second.
+const KNOWN_WITHIN: Duration = Duration::from_millis(800);
 
 /// An AdmissionReview, as far as it is read.
 #[derive(Deserialize)]

@@ -42,9 +42,9 @@ pub(super) fn variable(name: &str, expression: impl Into<String>) -> Value {
     json!({"name": name, "expression": expression.into()})
 }
 
-/// A count from an annotation: at most nine digits, else what is given instead.
+/// A count from an annotation: at most ten digits, else what is given instead.
 pub(super) fn count(text: &str, otherwise: &str) -> String {
-    format!("({text}.matches('^[0-9]{{1,9}}$') ? int({text}) : {otherwise})")
+    format!("({text}.matches('^[0-9]{{1,10}}$') ? int({text}) : {otherwise})")
 }
 
 /// An operation that sets the member at a path of `object` and creates the parents that are missing or no maps.
@@ -104,7 +104,7 @@ pub(super) fn of_the_hold(adapter: &dyn Adapter) -> Vec<Value> {
     // Where it is not people who write them, no write adds any.
     let replicas = |root: &str| {
         adapter.replicas_path().map_or("1".to_owned(), |path| {
-            format!("[{}].map(r, type(r) == int ? int(r) : 1)[0]", at(root, path))
+            format!("[{}].map(r, {} ? int(r) : 1)[0]", at(root, path), is_integer("r"))
         })
     };
     vec![
@@ -122,8 +122,9 @@ pub(super) fn of_the_hold(adapter: &dyn Adapter) -> Vec<Value> {
         variable(
             "asked",
             format!(
-                "[{}].filter(p, type(p) == int).map(p, int(p))",
-                at("object", adapter.partition_path())
+                "[{}].filter(p, {}).map(p, int(p))",
+                at("object", adapter.partition_path()),
+                is_integer("p")
             ),
         ),
         variable("oldReplicas", replicas("oldObject")),
@@ -140,6 +141,13 @@ pub(super) fn of_the_hold(adapter: &dyn Adapter) -> Vec<Value> {
             ),
         ),
     ]
+}
+
+/// Whether a value is an integer, be it written like `10.0`: it is stored as one.
+pub(super) fn is_integer(name: &str) -> String {
+    format!(
+        "(type({name}) == int || (type({name}) == double && {name} > -1e12 && {name} < 1e12 && double(int({name})) == {name}))"
+    )
 }
 
 /// Whether the update type of `object` is one that heeds the partition, or none.

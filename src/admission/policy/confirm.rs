@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cel::{is_rolling, of_the_hold, quoted, variable};
+use super::cel::{any_of, is_rolling, of_the_hold, quoted, variable};
 use super::{Governed, Scope, guarded, not_let_go, not_our_own_step};
 use crate::names;
 use crate::workload::Adapter;
@@ -15,12 +15,16 @@ pub fn confirm(adapter: &dyn Adapter, scope: &Scope<'_>) -> Value {
     conditions.extend(may_be_loosened(adapter));
     conditions.extend([not_our_own_step(scope.username), not_let_go(scope.username)]);
     let mut variables = of_the_hold(adapter);
+    let guard = quoted(names::GUARDED_BY);
     variables.push(variable(
         "kept",
         format!(
-            "variables.asked.exists(p, p >= variables.floor) && {} && {} in variables.newMarks",
+            "variables.newMarks[?{guard}] == variables.oldMarks[?{guard}] && (!variables.changed && !variables.held || \
+             variables.asked.exists(p, p >= variables.floor) && {} && {} in variables.newMarks && \
+             variables.newMarks[?{}].orValue('') == string(variables.floor))",
             is_rolling(adapter),
-            quoted(names::IN_PROGRESSING)
+            quoted(names::IN_PROGRESSING),
+            quoted(names::GRANTED_PARTITION),
         ),
     ));
     json!({
@@ -31,33 +35,39 @@ pub fn confirm(adapter: &dyn Adapter, scope: &Scope<'_>) -> Value {
         "validations": [{
             "expression": "variables.kept",
             "reason": "Forbidden",
-            "messageExpression": "object.metadata.name + ': a mutating webhook has changed the template or the hold after it had \
-                been looked at, so that pods would be updated without a step of Rollout ' + variables.rollout + '. Take the \
-                workload out of the rules of that webhook'",
+            "messageExpression": "object.metadata.name + ': pods would be updated without a step of Rollout ' + variables.rollout \
+                + ', because a mutating webhook has changed the template or the hold after it had been looked at, or because the \
+                policy that holds has gone. Take the workload out of the rules of that webhook, or look at the controller'",
         }],
     })
 }
 
-/// Conditions: the template changes and is not held, or the strategy changes in mid-release. Where no webhook undoes what was made of
-/// a write, there are no such updates.
+/// Conditions: the template changes and is not held, the guard mark changes, or in mid-release what the hold is made of. Where no
+/// webhook undoes what was made of a write, there are few such updates.
 #[must_use]
 pub fn may_be_loosened(adapter: &dyn Adapter) -> [Value; 2] {
     let partition = adapter.partition_path().join(".?");
+    let (guard, held) = (quoted(names::GUARDED_BY), quoted(names::IN_PROGRESSING));
+    let release = any_of(names::RELEASE_MARKS);
     [
         json!({
             "name": "not-held",
             "expression": format!(
-                "!object.?{partition}.optMap(p, type(p) == int && p >= {}).orValue(false)",
-                names::HOLD_PARTITION
+                "!(object.?{partition}.optMap(p, type(p) == int && p >= {}).orValue(false) && {} && \
+                 object.metadata.?annotations[?{held}].hasValue() && \
+                 object.metadata.?annotations[?{guard}] == oldObject.metadata.?annotations[?{guard}])",
+                names::HOLD_PARTITION,
+                is_rolling(adapter),
             ),
         }),
         json!({
             "name": "the-hold-may-be-loosened",
             "expression": format!(
                 "object.?spec.?template != oldObject.?spec.?template || \
-                 (oldObject.metadata.?annotations[?{}].hasValue() && \
-                 object.?spec.?updateStrategy != oldObject.?spec.?updateStrategy)",
-                quoted(names::IN_PROGRESSING)
+                 object.metadata.?annotations[?{guard}] != oldObject.metadata.?annotations[?{guard}] || \
+                 oldObject.metadata.?annotations[?{held}].hasValue() && (\
+                 ['updateStrategy', 'replicas'].exists(f, object.?spec[?f] != oldObject.?spec[?f]) || \
+                 {release}.exists(k, object.metadata.?annotations[?k] != oldObject.metadata.?annotations[?k]))"
             ),
         }),
     ]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::cel::{
-    PERCENT, any_of, at, is_map, is_rolling, of_the_hold, pointer, prune, quoted, set, variable,
+    PERCENT, any_of, at, is_integer, is_map, is_rolling, of_the_hold, pointer, prune, quoted, set, variable,
 };
 use super::{Governed, Scope, guarded, may_touch_the_hold, not_let_go, not_our_own_step};
 use crate::names;
@@ -39,15 +39,16 @@ fn of_the_writer(adapter: &dyn Adapter) -> Vec<Value> {
     let original = |marks: &str| {
         let mark = quoted(names::ORIGINAL_PARTITION);
         format!(
-            "[variables.{marks}[?{mark}].orValue('')].map(t, t.matches('^[0-9]{{1,9}}$') ? string(int(t)) : \
+            "[variables.{marks}[?{mark}].orValue('')].map(t, t.matches('^[0-9]{{1,10}}$') ? string(int(t)) : \
              t.matches('^{PERCENT}$') ? t : {none})[0]"
         )
     };
     let asked = |root: &str| {
         format!(
-            "[{}].map(p, type(p) == int ? string(p) : type(p) == string && string(p).matches('^{PERCENT}$') ? string(p) : \
-             {none})[0]",
-            at(root, adapter.partition_path())
+            "[{}].map(p, {} ? string(int(p)) : \
+             type(p) == string && string(p).matches('^{PERCENT}$') ? string(p) : {none})[0]",
+            at(root, adapter.partition_path()),
+            is_integer("p")
         )
     };
     vec![
@@ -55,7 +56,7 @@ fn of_the_writer(adapter: &dyn Adapter) -> Vec<Value> {
             "echoes",
             format!(
                 "{} in variables.newMarks && variables.asked.exists(p, string(p) == {}) && \
-                 {}.matches('^({}|[0-9]{{1,9}}|{PERCENT})$')",
+                 {}.matches('^({}|[0-9]{{1,10}}|{PERCENT})$')",
                 quoted(names::IN_PROGRESSING),
                 new_mark(names::GRANTED_PARTITION),
                 new_mark(names::ORIGINAL_PARTITION),

@@ -7,8 +7,9 @@ use kruise_rollout::names;
 use serde_json::{Value, json};
 use support::{ControlPlane, Identity, Installation, Options};
 
+use super::mid_release::step_1;
 use super::state::{SHAPES, Shape};
-use super::table::{Row, Told};
+use super::table::{PERSON, Row, Told};
 use super::{Stage, keeps_the_table};
 
 /// The policies for a kind, and their bindings.
@@ -94,5 +95,20 @@ async fn the_policies_keep_the_table_alone() {
             );
         })
         .await;
+        if shape.adapter().replicas_path().is_some() {
+            more_replicas_in_another_notation(&stage).await;
+        }
     }
+}
+
+/// A number that is sent as `8.0` is stored as 8, and is no way around the hold.
+async fn more_replicas_in_another_notation(stage: &Stage<'_>) {
+    let state = step_1();
+    let uid = stage.create("float", &state).await;
+    let mut new = state.object(stage.shape, &uid);
+    new["spec"]["replicas"] = json!(8.0);
+    let answer = stage.write("float", &new, PERSON, false).await;
+    let result = answer.object();
+    let marks = &result["metadata"]["annotations"];
+    assert_eq!(marks[names::GRANTED_PARTITION], "8", "{result:#}");
 }
