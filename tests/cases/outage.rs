@@ -324,7 +324,9 @@ impl Changes<'_> {
         eventually(SOON, &format!("{wanted:?} after {after}"), async || {
             let entries = self.control_plane.audit().since(self.since).into_iter();
             let written: Vec<_> = entries
-                .filter(|entry| entry.resource == "mutatingwebhookconfigurations" && entry.succeeded())
+                .filter(|entry| {
+                    entry.resource == "mutatingwebhookconfigurations" && entry.is_write() && entry.succeeded()
+                })
                 .map(|entry| written_policy(&entry.request))
                 .collect();
             if written == wanted {

@@ -364,3 +364,17 @@ fn a_pod_that_goes_anyway_is_not_taken_back_by_steps() {
     world.settle();
     world.assert_done("v1", None);
 }
+
+#[test]
+fn a_step_that_needs_no_more_pods_is_done_although_one_has_gone_unseen() {
+    let nothing = |pause| json!({"replicas": 0, "pause": pause});
+    let plan = json!([{"replicas": "1%", "pause": {}}, nothing(json!({"duration": 0})), nothing(json!({}))]);
+    let mut world = World::guarded(1, None, &plan);
+    world.set_image("v2");
+    world.settle();
+    world.delete_pod(0);
+    world.kubelet();
+    world.approve();
+    world.settle();
+    assert!(world.oracle.breaches.is_empty(), "{:?}", world.oracle.breaches);
+}

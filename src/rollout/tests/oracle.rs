@@ -148,10 +148,16 @@ impl World {
     }
 
     pub(super) fn oracle_approves(&mut self, template: &str, step: i32) {
+        let (plan, now) = (self.plan(), self.now);
         if let Some(reach) = self.oracle.reach.get_mut(template) {
             let next = usize::try_from(step).unwrap_or_default() + 1;
             if next > reach.step {
+                let (was, ready) = (reach.step, reach.ready);
                 *reach = reach.at(next);
+                // Pods that were ready may have gone since, unseen: a step that needs no more of them is done then, too.
+                if plan.is_some_and(|plan| plan.step(next).exposure <= plan.step(was).exposure) {
+                    reach.ready = ready.map(|_| now);
+                }
             }
         }
         self.oracle_looks();
