@@ -366,6 +366,17 @@ fn a_pod_that_goes_anyway_is_not_taken_back_by_steps() {
 }
 
 #[test]
+fn an_approval_after_the_workload_has_gone_approves_nothing() {
+    let mut world = World::guarded(1, None, &steps());
+    world.set_image("v2");
+    world.settle();
+    world.delete_workload();
+    world.approve();
+    world.settle();
+    assert!(world.oracle.breaches.is_empty(), "{:?}", world.oracle.breaches);
+}
+
+#[test]
 fn a_step_that_needs_no_more_pods_is_done_although_one_has_gone_unseen() {
     let nothing = |pause| json!({"replicas": 0, "pause": pause});
     let plan = json!([{"replicas": "1%", "pause": {}}, nothing(json!({"duration": 0})), nothing(json!({}))]);

@@ -148,7 +148,8 @@ impl World {
     }
 
     pub(super) fn oracle_approves(&mut self, template: &str, step: i32) {
-        let (plan, now) = (self.plan(), self.now);
+        let plan = self.workload.is_some().then(|| self.plan()).flatten();
+        let now = self.now;
         if let Some(reach) = self.oracle.reach.get_mut(template) {
             let next = usize::try_from(step).unwrap_or_default() + 1;
             if next > reach.step {
