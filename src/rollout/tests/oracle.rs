@@ -12,7 +12,7 @@ use crate::api::v1beta1::{CanaryStrategy, RolloutStatus, phase, step_state};
 use crate::names;
 use crate::plan::{Pause, Plan};
 use crate::rollout::{Action, Decision};
-use crate::workload::{Hold, Original, Partition, TemplateId, TypeLabel, View};
+use crate::workload::{Hold, Original, Partition, TemplateId, TypeLabel, UpdateOrder, View};
 
 /// How far a release may be.
 #[derive(Clone, Copy, Debug)]
@@ -325,16 +325,19 @@ impl World {
             exempt,
             ..
         } = operator;
-        let runs = |(ordinal, pod): &(&u32, &Pod)| {
-            pod.revision == *update && !pod.terminating && !exempt.contains(*ordinal)
-        };
+        // Where pods are updated in any order, those that `/scale` adds need not be the ones that run the template for it.
+        let in_order = matches!(operator.view.order, UpdateOrder::Ordinal(_));
+        let exempted = |ordinal: &u32| in_order && exempt.contains(ordinal);
+        let runs =
+            |(ordinal, pod): &(&u32, &Pod)| pod.revision == *update && !pod.terminating && !exempted(ordinal);
         let new = self.pods[&ordinal].revision == *update;
         // A StatefulSet whose operator calls the update complete has nothing else to make pods of.
-        if !new || update == current || exempt.contains(&ordinal) {
+        if !new || update == current || exempted(&ordinal) {
             return;
         }
         let running = self.pods.range(..operator.view.replicas).filter(runs).count() as u32;
-        if let Some(limit) = operator.limit.filter(|limit| running > *limit) {
+        let added = if in_order { 0 } else { exempt.len() as u32 };
+        if let Some(limit) = operator.limit.filter(|limit| running > *limit + added) {
             let at = self.at();
             self.oracle
                 .breaches
