@@ -352,19 +352,16 @@ impl World {
             .workload
             .as_ref()
             .map(|object| revision(&object["spec"]["template"]));
-        // Who remembers no name of the stable revision, since the Rollout is a new one, takes the operator's word for it. The pods
-        // may be of a template that a Rollout before has let go of, and none of them has ever been ready.
+        // Who remembers no name of the stable revision, since the Rollout is a new one or its status was lost, takes the operator's
+        // word for it. The pods may be of a template that a Rollout before has let go of, and none of them has ever been ready.
         let canary = seen
             .rollout
             .as_ref()
             .and_then(|rollout| rollout.status.as_ref()?.canary_status.as_ref());
         let remembers = canary.is_some_and(|canary| !canary.stable_revision.is_empty());
-        let stable = if remembers {
-            self.oracle.stable.clone()
-        } else {
-            self.view().reported.current_revision.clone()
-        };
-        let wanted = [&update, &stable].contains(&&Some(pod.revision.clone()));
+        let own = Some(pod.revision.clone());
+        let stable = own == self.oracle.stable && (remembers || own == self.view().reported.current_revision);
+        let wanted = own == update || stable;
         if pod.ready || wanted || !self.view().in_order {
             let text = format!("replaced {ordinal}: {pod:?}, at {}", self.at());
             self.oracle.breaches.push(text);
