@@ -1,6 +1,8 @@
 //! What is needed is taken away in mid-release, and comes back: servers, rights, definitions, marks.
 
-use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -225,6 +227,12 @@ async fn mark_past_the_webhook(ground: &mut Ground, scene: &Scene<'_>, annotatio
     ground.kill_controller();
     let registrations: Api<MutatingWebhookConfiguration> = Api::all(scene.admin.clone());
     registrations
+        .delete(names::WEBHOOK_CONFIGURATION, &DeleteParams::default())
+        .await
+        .unwrap();
+    // Nor would the webhook that looks at what is going to be stored let it pass.
+    let confirming: Api<ValidatingWebhookConfiguration> = Api::all(scene.admin.clone());
+    confirming
         .delete(names::WEBHOOK_CONFIGURATION, &DeleteParams::default())
         .await
         .unwrap();
