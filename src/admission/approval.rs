@@ -7,6 +7,7 @@
 
 use serde_json::{Value, json};
 
+use super::policy::cel::variable as named;
 use crate::api::v1beta1::step_state::{STEP_PAUSED, STEP_READY};
 use crate::names;
 
@@ -50,7 +51,7 @@ pub fn policy(username: &str, may_jump: bool) -> Value {
 /// The `spec` of the ValidatingAdmissionPolicyBinding [`names::STATUS_POLICY`].
 #[must_use]
 pub fn binding() -> Value {
-    json!({"policyName": names::STATUS_POLICY, "validationActions": ["Deny"]})
+    super::policy::validating_binding(names::STATUS_POLICY, "Deny")
 }
 
 /// Which object, what would change, and in which state the step is.
@@ -142,10 +143,6 @@ fn approves(release: &str) -> String {
          variables.changed.all(path, path == 'status.{release}.currentStepState' || \
          (path == 'status.currentStepState' && variables.now.?currentStepState.orValue('') == '{STEP_READY}')))"
     )
-}
-
-fn named(name: &str, expression: impl Into<String>) -> Value {
-    json!({"name": name, "expression": expression.into()})
 }
 
 /// A text as a literal of CEL, whose escapes are a superset of JSON's.

@@ -7,7 +7,7 @@
 //! Every member that the API server would fill in is written out, so that a policy that somebody has narrowed can be told from the
 //! policy that we wrote.
 
-mod cel;
+pub(super) mod cel;
 mod confirm;
 mod hold;
 mod tell;

@@ -24,13 +24,7 @@ static PATHS: Paths = Paths {
     replicas: Replicas::Written(Field::at(&["spec", "replicas"])),
     pod_management: None,
     min_ready_seconds: &[Field::at(&["spec", "minReadySeconds"])],
-    status: StatusPaths {
-        replicas: Field::at(&["status", "replicas"]),
-        ready: Field::at(&["status", "readyReplicas"]),
-        updated: Field::at(&["status", "updatedReplicas"]),
-        current_revision: Some(Field::at(&["status", "currentRevision"])),
-        update_revision: Field::at(&["status", "updateRevision"]),
-    },
+    status: StatusPaths::USUAL,
 };
 
 impl Adapter for CloneSet {

@@ -45,3 +45,14 @@ pub struct StatusPaths {
     /// Revision that pods are updated to.
     pub update_revision: Field<String>,
 }
+
+impl StatusPaths {
+    /// Those of StatefulSet, which others follow.
+    pub(super) const USUAL: Self = Self {
+        replicas: Field::at(&["status", "replicas"]),
+        ready: Field::at(&["status", "readyReplicas"]),
+        updated: Field::at(&["status", "updatedReplicas"]),
+        current_revision: Some(Field::at(&["status", "currentRevision"])),
+        update_revision: Field::at(&["status", "updateRevision"]),
+    };
+}

@@ -27,13 +27,7 @@ static PATHS: Paths = Paths {
         Field::at(&["spec", "minReadySeconds"]),
         Field::at(&["spec", "updateStrategy", "rollingUpdate", "minReadySeconds"]),
     ],
-    status: StatusPaths {
-        replicas: Field::at(&["status", "replicas"]),
-        ready: Field::at(&["status", "readyReplicas"]),
-        updated: Field::at(&["status", "updatedReplicas"]),
-        current_revision: Some(Field::at(&["status", "currentRevision"])),
-        update_revision: Field::at(&["status", "updateRevision"]),
-    },
+    status: StatusPaths::USUAL,
 };
 
 impl Adapter for StatefulSetLike {

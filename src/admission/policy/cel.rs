@@ -37,8 +37,8 @@ pub(super) fn is_map(root: &str, path: &[&str]) -> String {
 /// A percentage as people write one; see [`crate::workload::Partition`].
 pub(super) const PERCENT: &str = "(0|[1-9][0-9]{0,2})%";
 
-/// A variable of a policy.
-pub(super) fn variable(name: &str, expression: impl Into<String>) -> Value {
+/// A variable of a policy, or a condition.
+pub(in crate::admission) fn variable(name: &str, expression: impl Into<String>) -> Value {
     json!({"name": name, "expression": expression.into()})
 }
 
