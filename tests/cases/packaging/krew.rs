@@ -197,6 +197,12 @@ fn r84_krew_installs_it_and_kubectl_finds_it() {
         .collect();
     names.sort();
     assert_eq!(names, ["LICENSE", "kubectl-kruise"]);
+    // An index without a plugin: krew uninstalls nothing without one.
+    answer(
+        Command::new("git")
+            .args(["init", "--quiet"])
+            .arg(root.join("index/default")),
+    );
     answer(&mut kubectl(&["krew", "uninstall", "kruise"]));
     assert!(
         !run(&mut kubectl(&["kruise", "version", "--client"]))
