@@ -3,6 +3,7 @@
 mod chart;
 mod image;
 mod krew;
+mod monitoring;
 
 use std::path::PathBuf;
 use std::process::{Command, Output};

@@ -159,12 +159,22 @@ fn each_value_does_something() {
     }
     let without = |value: &str, kind: &str| {
         let changed = documents(&rendered("ops", &[value]));
+        assert!(usual.keys().any(|(found, _)| found == kind));
         assert_eq!(changed.len() + 1, usual.len(), "{value}");
         assert!(changed.keys().all(|(found, _)| found != kind), "{value}");
     };
     without("crds.install=false", "CustomResourceDefinition");
     without("networkPolicy.enabled=false", "NetworkPolicy");
     without("podDisruptionBudget.enabled=false", "PodDisruptionBudget");
+    let alerts = documents(&rendered(
+        "ops",
+        &["podMonitor.enabled=true", "prometheusRule.enabled=true"],
+    ));
+    let alerts = &alerts[&(
+        "PrometheusRule".to_owned(),
+        "kruise-rollout-controller".to_owned(),
+    )];
+    assert_eq!(alerts["spec"]["groups"][0]["name"], "kruise-rollout");
     let kinds = documents(&rendered(
         "ops",
         &[
