@@ -1,6 +1,7 @@
 //! What is installed: archives for krew, the chart, the image, alerts. Checked by the tools that read them.
 
 mod chart;
+mod health;
 mod image;
 mod krew;
 mod monitoring;

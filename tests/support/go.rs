@@ -67,6 +67,8 @@ pub enum Tool {
     Helm,
     /// The checker of Prometheus rules.
     Promtool,
+    /// The interpreter that Argo CD runs health scripts with.
+    Lua,
 }
 
 impl Tool {
@@ -81,6 +83,12 @@ impl Tool {
                 &[],
             ),
             Self::Helm => ("helm", "helm.sh/helm/v3", "helm.sh/helm/v3/cmd/helm", &[]),
+            Self::Lua => (
+                "lua",
+                "github.com/yuin/gopher-lua",
+                "github.com/yuin/gopher-lua/cmd/glua",
+                &[],
+            ),
             // It discovers targets of every cloud otherwise, which nobody asks for here and everybody waits for.
             Self::Promtool => (
                 "promtool",
