@@ -3,6 +3,7 @@
 mod chart;
 mod health;
 mod image;
+mod install;
 mod krew;
 mod monitoring;
 
