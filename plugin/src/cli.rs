@@ -1,10 +1,13 @@
 //! The command line: what can be typed.
 
+pub(crate) mod targets;
+
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::duration::parse_duration;
+use targets::Targets;
 
 /// Exit codes, at the end of the help.
 const EXIT_CODES: &str = "Exit codes:
@@ -200,9 +203,8 @@ pub(crate) struct Writing {
 
 #[derive(Args, Debug)]
 pub(crate) struct Approve {
-    /// Rollouts: NAME, rollout/NAME or rollout NAME
-    #[arg(required = true, value_name = "ROLLOUT")]
-    pub(crate) targets: Vec<String>,
+    #[command(flatten)]
+    pub(crate) targets: Targets,
     /// Approve only if the release is paused at this step, counted from 1
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) step: Option<i32>,
@@ -223,8 +225,8 @@ pub(crate) enum Output {
 
 #[derive(Args, Debug)]
 pub(crate) struct Status {
-    /// A Rollout: NAME, rollout/NAME or rollout NAME
-    #[arg(required = true, num_args = 1..=2, value_name = "ROLLOUT")]
+    /// NAME, rollout/NAME or rollout NAME; or a workload, TYPE/NAME, for the Rollout that releases it
+    #[arg(required = true, num_args = 1..=2, value_name = "TARGET")]
     pub(crate) target: Vec<String>,
     /// Follow the release to its end
     #[arg(short, long, value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true,
@@ -258,8 +260,8 @@ fn parse_grace(text: &str) -> Result<Grace, String> {
 
 #[derive(Args, Debug)]
 pub(crate) struct Undo {
-    /// A Rollout: NAME, rollout/NAME or rollout NAME
-    #[arg(required = true, num_args = 1..=2, value_name = "ROLLOUT")]
+    /// NAME, rollout/NAME or rollout NAME; or a workload, TYPE/NAME, for the Rollout that releases it
+    #[arg(required = true, num_args = 1..=2, value_name = "TARGET")]
     pub(crate) target: Vec<String>,
     /// Number of the recorded revision to go back to
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(1..))]

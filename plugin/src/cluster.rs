@@ -2,6 +2,7 @@
 
 mod kind;
 mod pod;
+mod targets;
 mod watch;
 mod workload;
 mod world;
@@ -21,6 +22,7 @@ use crate::cli::{DryRun, Writing};
 use crate::connect::chain;
 use crate::error::Error;
 
+pub(crate) use targets::Chosen;
 pub(crate) use watch::Feeds;
 pub(crate) use workload::Workload;
 pub(crate) use world::World;
@@ -49,6 +51,14 @@ impl Cluster {
 
     pub(crate) fn namespace(&self) -> &str {
         &self.namespace
+    }
+
+    /// The same server, another namespace.
+    pub(crate) fn in_namespace(&self, namespace: String) -> Self {
+        Self {
+            namespace,
+            ..self.clone()
+        }
     }
 
     /// Waits for one answer, at most for `--request-timeout`. `right` names what a caller must be allowed to, for the hint.

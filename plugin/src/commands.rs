@@ -1,6 +1,7 @@
 //! One file per command: read, ask, act, say.
 
 mod approve;
+mod each;
 mod label;
 mod status;
 mod undo;

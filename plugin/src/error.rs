@@ -41,6 +41,19 @@ pub(crate) enum Error {
         /// Names that are close to it.
         close: Vec<String>,
     },
+    /// No Rollout names this workload.
+    #[error("no Rollout in namespace {namespace} references {workload}")]
+    NoRollout {
+        /// Kind, group and name.
+        workload: String,
+        /// Namespace that was looked in.
+        namespace: String,
+        /// Workloads that may have been meant.
+        close: Vec<String>,
+    },
+    /// `--fail-if-empty`, with where was looked.
+    #[error("no rollouts found {0}")]
+    NoneFound(String),
     /// The Rollout kind is not served.
     #[error(
         "the server has no Rollouts in version {}",
@@ -94,9 +107,6 @@ pub(crate) enum Error {
     /// Ctrl-C at a prompt.
     #[error("interrupted")]
     Interrupted,
-    /// Some of several objects failed; each has been said.
-    #[error("")]
-    Said(u8),
     /// Standard output or the system.
     #[error("{0}")]
     Io(#[from] std::io::Error),
@@ -117,7 +127,6 @@ impl Error {
             Self::Usage(_) => 2,
             Self::Timeout(_) => 4,
             Self::Interrupted => 130,
-            Self::Said(code) => *code,
             // The reader of a pipe has seen enough.
             Self::Io(error) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
             _ => 1,
@@ -137,10 +146,13 @@ impl Error {
             Self::Unreachable { .. } => {
                 Some("is this the right cluster? Choose another one with --context".to_owned())
             }
-            Self::NotFound { close, .. } if !close.is_empty() => {
+            Self::NotFound { close, .. } | Self::NoRollout { close, .. } if !close.is_empty() => {
                 Some(format!("did you mean {}?", close.join(" or ")))
             }
             Self::NotFound { .. } => Some("look in another namespace with -n".to_owned()),
+            Self::NoRollout { .. } => {
+                Some("look in another namespace with -n, or name the Rollout itself: rollout/NAME".to_owned())
+            }
             Self::NotInstalled => {
                 Some("install kruise-rollout, or choose another cluster with --context".to_owned())
             }
@@ -158,7 +170,6 @@ impl Error {
     /// Says it on stderr, with the way on.
     pub(crate) fn explain(&self, ui: &mut Ui) {
         match self {
-            Self::Said(_) => return,
             Self::Io(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return,
             Self::Server(_) | Self::NotFound { .. } | Self::Forbidden { .. } => ui.say(&self.to_string()),
             _ => ui.fail(&self.to_string()),

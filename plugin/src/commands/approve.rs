@@ -1,26 +1,19 @@
 use kruise_rollout::intent::{Refusal, approve};
 
+use super::each::each;
 use super::{ATTEMPTS, dry, refused};
 use crate::cli::{Approve, DryRun};
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::render;
-use crate::target;
 use crate::ui::Ui;
 
 pub(super) async fn run(command: &Approve, cluster: &Cluster, ui: &mut Ui) -> Result<u8, Error> {
-    let names = target::rollouts(&command.targets)?;
-    let [name] = names.as_slice() else {
-        let mut code = 0;
-        for name in &names {
-            if let Err(error) = one(command, cluster, ui, name).await {
-                error.explain(ui);
-                code = error.exit_code();
-            }
-        }
-        return if code == 0 { Ok(0) } else { Err(Error::Said(code)) };
-    };
-    one(command, cluster, ui, name).await
+    each(&command.targets, cluster, ui, async |chosen, ui| {
+        let name = chosen.cluster.rollout_of(&chosen.target).await?;
+        one(command, &chosen.cluster, ui, &name).await
+    })
+    .await
 }
 
 async fn one(command: &Approve, cluster: &Cluster, ui: &mut Ui, name: &str) -> Result<u8, Error> {

@@ -5,7 +5,7 @@ use super::{ATTEMPTS, dry};
 use crate::cli::{DryRun, Label};
 use crate::cluster::{Cluster, Workload};
 use crate::error::Error;
-use crate::target::{self, Workload as Target};
+use crate::target::{self, Object, Target};
 use crate::ui::Ui;
 
 pub(super) async fn run(command: &Label, cluster: &Cluster, ui: &mut Ui) -> Result<u8, Error> {
@@ -43,7 +43,7 @@ pub(super) async fn run(command: &Label, cluster: &Cluster, ui: &mut Ui) -> Resu
 
 async fn find(cluster: &Cluster, target: &Target) -> Result<Workload, Error> {
     let (found, resource, name) = match target {
-        Target::OfRollout(name) => {
+        Target::Rollout(name) => {
             let reference = cluster.rollout(name).await?.spec.workload_ref;
             (
                 cluster.workload_of(&reference).await?,
@@ -51,11 +51,11 @@ async fn find(cluster: &Cluster, target: &Target) -> Result<Workload, Error> {
                 reference.name,
             )
         }
-        Target::Object {
+        Target::Object(Object {
             resource,
             group,
             name,
-        } => {
+        }) => {
             let resource = cluster.resource(resource, group.as_deref()).await?;
             (
                 cluster.workload(&resource, name).await?,

@@ -8,7 +8,7 @@ use crate::target;
 use crate::ui::Ui;
 
 pub(super) async fn run(command: &Undo, cluster: &Cluster, ui: &mut Ui) -> Result<u8, Error> {
-    let name = target::rollout(&command.target)?;
+    let name = cluster.rollout_of(&target::target(&command.target)?).await?;
     let rollout = cluster.rollout(&name).await?;
     let mut confirmed = command.yes || command.writing.dry_run == DryRun::Client;
     let mut meant = None;

@@ -7,6 +7,7 @@
 
 mod look;
 mod server;
+mod targets;
 mod terminal;
 mod usage;
 mod watch;
