@@ -1,7 +1,6 @@
 //! What can go wrong, how it is said, and the exit code of it.
 
 use kruise_rollout::intent::Refusal;
-use kruise_rollout::lens::FieldError;
 use kube::core::Status;
 
 use crate::ui::Ui;
@@ -70,6 +69,8 @@ pub(crate) enum Error {
         message: String,
         /// The right that is missing: verb and resource.
         right: String,
+        /// A Role that grants it.
+        role: Option<String>,
     },
     /// Nothing is written, for this reason.
     #[error("{subject}: {refusal}")]
@@ -84,14 +85,9 @@ pub(crate) enum Error {
     /// The object changed between reading and writing.
     #[error("{0}: it changed in the meantime: nothing was written")]
     Changed(String),
-    /// A workload that cannot be read.
-    #[error("{subject}: {error}")]
-    Malformed {
-        /// The workload.
-        subject: String,
-        /// The field.
-        error: FieldError,
-    },
+    /// An object that is not of the shape of its kind.
+    #[error("{0}: {1}")]
+    Unreadable(String, String),
     /// The watched object is gone.
     #[error("{0} was deleted")]
     Deleted(String),
@@ -159,6 +155,13 @@ impl Error {
             Self::NoType(_) => {
                 Some("kubectl api-resources lists the types; write TYPE.GROUP/NAME".to_owned())
             }
+            Self::Forbidden {
+                right,
+                role: Some(role),
+                ..
+            } => Some(format!(
+                "you need a role with the right to {right}, such as this one:\n{role}"
+            )),
             Self::Forbidden { right, .. } => Some(format!("you need a role with the right to {right}")),
             Self::Refused { hint, .. } => hint.clone(),
             Self::Changed(_) => Some("look at it again and repeat the command".to_owned()),

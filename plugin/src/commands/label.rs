@@ -1,8 +1,9 @@
 use kruise_rollout::intent::{Labelling, label};
 use kruise_rollout::names;
 
-use super::{ATTEMPTS, dry};
-use crate::cli::{DryRun, Label};
+use super::ATTEMPTS;
+use super::written::{changed, unchanged};
+use crate::cli::Label;
 use crate::cluster::{Cluster, Workload};
 use crate::error::Error;
 use crate::target::{self, Object, Target};
@@ -22,19 +23,15 @@ pub(super) async fn run(command: &Label, cluster: &Cluster, ui: &mut Ui) -> Resu
         })?;
         let patch = match labelling {
             Labelling::Unchanged { value } => {
-                ui.answer(&format!("{subject} not labeled"))?;
+                unchanged(ui, &command.writing, &subject, "not labeled", &workload.object)?;
                 ui.say(&format!("{}={value} is set already", names::WORKLOAD_TYPE));
                 return Ok(0);
             }
             Labelling::Write { patch, .. } => patch,
         };
-        let dry_run = command.writing.dry_run;
-        if dry_run == DryRun::Client
-            || cluster
-                .patch_workload(&workload, &patch, &command.writing)
-                .await?
-        {
-            ui.answer(&format!("{subject} labeled{}", dry(dry_run)))?;
+        let write = cluster.write_workload(&workload, patch);
+        if let Some(after) = cluster.send(&write, &command.writing).await? {
+            changed(ui, &command.writing, &subject, "labeled", &write, after)?;
             return Ok(0);
         }
     }

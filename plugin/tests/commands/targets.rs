@@ -119,7 +119,7 @@ fn a_selection_takes_all_that_it_finds() {
     let nothing = call(&none, "rollout approve --all");
     assert_eq!(
         (nothing.code, nothing.err.as_str()),
-        (0, "No rollouts found in namespace shop.\n")
+        (0, "No rollouts wait for an approval in namespace shop.\n")
     );
     let failed = call(&none, "rollout approve --all --fail-if-empty");
     assert_eq!(
