@@ -88,3 +88,18 @@ pub const ROLLOUT_ID: &str = "rollouts.kruise.io/rollout-id";
 pub const ROLLOUT_BATCH_ID: &str = "rollouts.kruise.io/rollout-batch-id";
 /// Label of ClusterRoles whose rules are added to the controller's: how a custom kind is enabled.
 pub const AGGREGATE_TO_CONTROLLER: &str = "rollouts.kruise.io/aggregate-to-controller";
+
+/// Annotation on a pod template by which people restart all pods, as kubectl writes it.
+pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
+/// Annotation in which `kubectl apply` keeps what it was last given.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Annotation with the number of a ReplicaSet in the history of its Deployment.
+pub const DEPLOYMENT_REVISION: &str = "deployment.kubernetes.io/revision";
+/// Annotation on a Rollout: who approved last.
+pub const APPROVED_BY: &str = "rollouts.kruise.io/approved-by";
+/// Annotation on a Rollout: when somebody approved last.
+pub const APPROVED_AT: &str = "rollouts.kruise.io/approved-at";
+/// Annotation on a Rollout: the step that was approved last.
+pub const APPROVED_STEP: &str = "rollouts.kruise.io/approved-step";
+/// Annotation on a Rollout: why it was approved last.
+pub const APPROVED_REASON: &str = "rollouts.kruise.io/approved-reason";

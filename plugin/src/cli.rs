@@ -1,10 +1,20 @@
 //! The command line: what can be typed.
 
+pub(crate) mod approve;
+pub(crate) mod steer;
+pub(crate) mod targets;
+pub(crate) mod undo;
+pub(crate) mod writing;
+
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::duration::parse_duration;
+use approve::{Approve, Promote};
+use steer::{Disable, Jump, Restart, Retry, Steer};
+use undo::{Abort, Undo};
+use writing::Writing;
 
 /// Exit codes, at the end of the help.
 const EXIT_CODES: &str = "Exit codes:
@@ -127,7 +137,7 @@ pub(crate) struct Connection {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show, approve and undo releases
-    #[command(visible_alias = "ro", after_help = EXIT_CODES)]
+    #[command(visible_alias = "ro", alias = "rollouts", after_help = EXIT_CODES)]
     Rollout {
         #[command(subcommand)]
         command: Option<RolloutCommand>,
@@ -140,6 +150,12 @@ pub(crate) enum Command {
     },
     /// Show the versions of this plugin, the API server and the controller
     Version(Version),
+    /// Same as rollout approve
+    #[command(hide = true, after_help = EXIT_CODES)]
+    Approve(Approve),
+    /// Same as rollout undo
+    #[command(hide = true, after_help = EXIT_CODES)]
+    Undo(Undo),
     /// Print the completion script of a shell
     Completion {
         /// Name of the shell
@@ -152,9 +168,44 @@ pub(crate) enum RolloutCommand {
     /// Approve the step that is paused now
     ///
     /// The approval names step, state and revision, and the API server tests them: an approval that comes too late approves
-    /// nothing.
+    /// nothing. A timed pause ends by itself; --skip-timer ends it early.
     #[command(after_help = EXIT_CODES)]
     Approve(Approve),
+    /// Approve a pause of any sort; with --full go to the end
+    ///
+    /// With --full the release goes to its last step, where people may let it jump, and every pause on the way is approved until
+    /// it is complete.
+    #[command(after_help = EXIT_CODES)]
+    Promote(Promote),
+    /// Keep releases from taking further steps, whatever is approved
+    ///
+    /// Sets spec.strategy.paused, which is not the pause of a step: resume lifts it.
+    #[command(after_help = EXIT_CODES)]
+    Pause(Steer),
+    /// Let releases go on that were paused
+    ///
+    /// Lifts what `rollout pause` has set. A step that waits for an approval goes on by `rollout approve`.
+    #[command(after_help = EXIT_CODES)]
+    Resume(Steer),
+    /// Go to another step of a release
+    ///
+    /// Pods that are updated stay so when the release goes back. Approvers may jump only where the controller lets them.
+    #[command(after_help = EXIT_CODES)]
+    Jump(Jump),
+    /// Take the present step of a release again
+    #[command(after_help = EXIT_CODES)]
+    Retry(Retry),
+    /// Make all pods of a workload new, by the steps of its Rollout
+    ///
+    /// Writes the annotation that `kubectl rollout restart` writes. The change is held and released as any other.
+    #[command(after_help = EXIT_CODES)]
+    Restart(Restart),
+    /// Let Rollouts govern their workloads again
+    #[command(after_help = EXIT_CODES)]
+    Enable(Steer),
+    /// Let Rollouts govern nothing; a release in progress is let go
+    #[command(after_help = EXIT_CODES)]
+    Disable(Disable),
     /// Show the state of a release, and follow it to its end
     ///
     /// On a terminal the steps are drawn as bars; elsewhere each change is one line. It ends when the release is complete,
@@ -164,9 +215,15 @@ pub(crate) enum RolloutCommand {
     /// Take a workload back to an earlier pod template
     ///
     /// In mid-release this is the stable template, and pods return to it at once. At rest it is the last other template, and
-    /// pods go to it by the steps of the Rollout.
+    /// pods go to it by the steps of the Rollout. The template is looked for in the ReplicaSets and the ControllerRevisions of the
+    /// workload, and in what was recorded for the Rollout; it replaces the present one as a whole.
     #[command(after_help = EXIT_CODES)]
     Undo(Undo),
+    /// Take a release in progress back to the stable template
+    ///
+    /// As undo, but nothing is done when no release is in progress.
+    #[command(after_help = EXIT_CODES)]
+    Abort(Abort),
 }
 
 #[derive(Debug, Subcommand)]
@@ -174,40 +231,6 @@ pub(crate) enum WorkloadCommand {
     /// Set the label that makes updates of a workload subject to its Rollout
     #[command(after_help = EXIT_CODES)]
     Label(Label),
-}
-
-/// Whether a command writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DryRun {
-    /// Write.
-    #[default]
-    None,
-    /// Say what would be written; send nothing.
-    Client,
-    /// Let the API server check it; nothing is stored.
-    Server,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct Writing {
-    /// Write nothing: `client` sends nothing, `server` has the API server check it
-    #[arg(long, value_name = "WHERE", default_value = "none", num_args = 0..=1, require_equals = true, default_missing_value = "client")]
-    pub(crate) dry_run: DryRun,
-    /// Name under which the API server records the change
-    #[arg(long, value_name = "NAME", default_value = kruise_rollout::names::PLUGIN_FIELD_MANAGER)]
-    pub(crate) field_manager: String,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct Approve {
-    /// Rollouts: NAME, rollout/NAME or rollout NAME
-    #[arg(required = true, value_name = "ROLLOUT")]
-    pub(crate) targets: Vec<String>,
-    /// Approve only if the release is paused at this step, counted from 1
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i32).range(1..))]
-    pub(crate) step: Option<i32>,
-    #[command(flatten)]
-    pub(crate) writing: Writing,
 }
 
 /// Format of an answer for programs.
@@ -223,8 +246,8 @@ pub(crate) enum Output {
 
 #[derive(Args, Debug)]
 pub(crate) struct Status {
-    /// A Rollout: NAME, rollout/NAME or rollout NAME
-    #[arg(required = true, num_args = 1..=2, value_name = "ROLLOUT")]
+    /// NAME, rollout/NAME or rollout NAME; or a workload, TYPE/NAME, for the Rollout that releases it
+    #[arg(required = true, num_args = 1..=2, value_name = "TARGET")]
     pub(crate) target: Vec<String>,
     /// Follow the release to its end
     #[arg(short, long, value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true,
@@ -257,21 +280,6 @@ fn parse_grace(text: &str) -> Result<Grace, String> {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct Undo {
-    /// A Rollout: NAME, rollout/NAME or rollout NAME
-    #[arg(required = true, num_args = 1..=2, value_name = "ROLLOUT")]
-    pub(crate) target: Vec<String>,
-    /// Number of the recorded revision to go back to
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(1..))]
-    pub(crate) to_revision: Option<i64>,
-    /// Do not ask
-    #[arg(short, long)]
-    pub(crate) yes: bool,
-    #[command(flatten)]
-    pub(crate) writing: Writing,
-}
-
-#[derive(Args, Debug)]
 pub(crate) struct Label {
     /// A workload, TYPE/NAME (TYPE may name its group: mystatefulapps.example.io/my-app), or rollout/NAME for its workload
     #[arg(required = true, num_args = 1..=2, value_name = "WORKLOAD")]
@@ -297,11 +305,35 @@ pub(crate) struct Version {
 mod tests {
     use clap::CommandFactory;
 
+    use super::writing::DryRun;
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// Commands that change nothing.
+    const READING: [&str; 3] = ["status", "version", "completion"];
+
+    /// Every command that is not known to read has the flags of those that write.
+    #[test]
+    fn what_writes_can_be_tried_without_writing() {
+        fn look(command: &clap::Command) {
+            if command.get_subcommands().next().is_some() {
+                command.get_subcommands().for_each(look);
+                return;
+            }
+            let name = command.get_name();
+            let has = |flag: &str| command.get_arguments().any(|a| a.get_long() == Some(flag));
+            let writes = has("dry-run");
+            assert_ne!(writes, READING.contains(&name), "{name}");
+            assert!(
+                !writes || (has("output") && has("field-manager")),
+                "{name} lacks a flag"
+            );
+        }
+        look(&Cli::command());
     }
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
@@ -343,7 +375,7 @@ mod tests {
         let dry_run = |line: &str| match parse(line).unwrap().command {
             Some(Command::Rollout {
                 command: Some(RolloutCommand::Approve(approve)),
-            }) => approve.writing.dry_run,
+            }) => approve.writing.dry_run(),
             other => panic!("{other:?}"),
         };
         assert_eq!(dry_run("k rollout approve web"), DryRun::None);

@@ -2,31 +2,42 @@
 
 mod kind;
 mod pod;
+mod search;
+mod targets;
 mod watch;
 mod workload;
 mod world;
+mod write;
 
 use std::time::Duration;
 
-use json_patch::Patch as JsonPatch;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kruise_rollout::api::v1beta1::Rollout;
-use kruise_rollout::intent::Record;
 use kruise_rollout::names;
-use kube::api::{Api, ApiResource, GetParams, ListParams, Patch, PatchParams};
+use kube::api::{Api, ApiResource, GetParams, ListParams, PostParams};
 use kube::core::Request;
 use kube::{Client, ResourceExt};
 use serde_json::Value;
 
-use crate::cli::{DryRun, Writing};
 use crate::connect::chain;
 use crate::error::Error;
 
+pub(crate) use targets::Chosen;
 pub(crate) use watch::Feeds;
 pub(crate) use workload::Workload;
 pub(crate) use world::World;
+pub(crate) use write::Write;
 
 /// Objects in one answer of a list.
 const PAGE: u32 = 200;
+
+/// A Rollout as it was read.
+pub(crate) struct ReadRollout {
+    /// What is known of it.
+    pub(crate) rollout: Rollout,
+    /// All of it.
+    pub(crate) object: Value,
+}
 
 /// One API server and namespace.
 #[derive(Clone)]
@@ -49,6 +60,14 @@ impl Cluster {
 
     pub(crate) fn namespace(&self) -> &str {
         &self.namespace
+    }
+
+    /// The same server, another namespace.
+    pub(crate) fn in_namespace(&self, namespace: String) -> Self {
+        Self {
+            namespace,
+            ..self.clone()
+        }
     }
 
     /// Waits for one answer, at most for `--request-timeout`. `right` names what a caller must be allowed to, for the hint.
@@ -75,9 +94,11 @@ impl Cluster {
         match error {
             kube::Error::Api(status) => match status.code {
                 401 => Error::Unauthorized(status.message),
-                403 if !right.is_empty() => Error::Forbidden {
+                // What a policy or a webhook denies, no role allows.
+                403 if !right.is_empty() && !status.message.contains("denied") => Error::Forbidden {
                     message: status.message,
                     right: format!("{right} in namespace {}", self.namespace),
+                    role: role(right, &self.namespace),
                 },
                 _ => Error::Server(status),
             },
@@ -97,24 +118,32 @@ impl Cluster {
 
     /// A Rollout.
     pub(crate) async fn rollout(&self, name: &str) -> Result<Rollout, Error> {
+        Ok(self.read_rollout(name).await?.rollout)
+    }
+
+    /// A Rollout, with the object as the server has it.
+    pub(crate) async fn read_rollout(&self, name: &str) -> Result<ReadRollout, Error> {
         let resource = format!("rollouts.{}", names::GROUP);
-        match self
-            .call(&format!("get {resource}"), self.rollouts().get(name))
-            .await
-        {
+        let right = format!("get {resource}");
+        let object = match self.get_json(&right, &self.rollouts_folder(), name).await {
             Err(Error::Server(status))
                 if status.code == 404 && status.details.as_ref().is_none_or(|d| d.name.is_empty()) =>
             {
-                Err(Error::NotInstalled)
+                return Err(Error::NotInstalled);
             }
-            Err(Error::Server(status)) if status.code == 404 => Err(Error::NotFound {
-                resource,
-                name: name.to_owned(),
-                namespace: self.namespace.clone(),
-                close: self.close_to(name).await,
-            }),
-            other => other,
-        }
+            Err(Error::Server(status)) if status.code == 404 => {
+                return Err(Error::NotFound {
+                    resource,
+                    name: name.to_owned(),
+                    namespace: self.namespace.clone(),
+                    close: self.close_to(name).await,
+                });
+            }
+            answer => answer?,
+        };
+        let rollout = serde_json::from_value(object.clone())
+            .map_err(|error| Error::Unreadable(crate::render::subject(name), error.to_string()))?;
+        Ok(ReadRollout { rollout, object })
     }
 
     /// Names that somebody who typed `name` may have meant. Best effort.
@@ -130,80 +159,20 @@ impl Cluster {
         close
     }
 
-    /// Writes to the status of a Rollout. `Ok(false)`: a test in the patch failed, nothing is written.
-    pub(crate) async fn patch_rollout_status(
-        &self,
-        name: &str,
-        patch: &JsonPatch,
-        writing: &Writing,
-    ) -> Result<bool, Error> {
-        let right = format!("patch rollouts.{}/status", names::GROUP);
-        let rollouts = self.rollouts();
-        let params = params(writing);
-        let patch = Patch::Json::<()>(patch.clone());
-        tested(
-            self.call(&right, rollouts.patch_status(name, &params, &patch))
-                .await
-                .map(drop),
-        )
-    }
-
-    /// Writes to a workload. `Ok(false)`: a test in the patch failed, nothing is written.
-    pub(crate) async fn patch_workload(
-        &self,
-        workload: &Workload,
-        patch: &JsonPatch,
-        writing: &Writing,
-    ) -> Result<bool, Error> {
-        let resource = &workload.resource;
-        let right = format!("patch {}", qualified(resource));
-        let api = self.objects(resource);
-        let params = params(writing);
-        let patch = Patch::Json::<()>(patch.clone());
-        tested(
-            self.call(&right, api.patch(&workload.name, &params, &patch))
-                .await
-                .map(drop),
-        )
-    }
-
     fn objects(&self, resource: &ApiResource) -> Api<kube::core::DynamicObject> {
         Api::namespaced_with(self.client.clone(), &self.namespace, resource)
     }
 
-    /// The templates that were recorded for a Rollout. They carry no labels, lest operators adopt them, so all are looked through.
-    pub(crate) async fn records(&self, rollout: &Rollout) -> Result<Vec<Record>, Error> {
-        let resource = ApiResource {
-            group: "apps".to_owned(),
-            version: "v1".to_owned(),
-            api_version: "apps/v1".to_owned(),
-            kind: "ControllerRevision".to_owned(),
-            plural: "controllerrevisions".to_owned(),
-        };
-        let uid = rollout.metadata.uid.clone().unwrap_or_default();
-        let api = self.objects(&resource);
-        let mut params = ListParams::default().limit(PAGE);
-        let mut records = Vec::new();
-        loop {
-            let page = self
-                .call("list controllerrevisions.apps", api.list(&params))
-                .await?;
-            for object in page.items {
-                let owned = object
-                    .metadata
-                    .owner_references
-                    .iter()
-                    .flatten()
-                    .any(|owner| owner.uid == uid);
-                if owned && let Ok(object) = serde_json::to_value(&object) {
-                    records.extend(Record::read(&object, &uid));
-                }
-            }
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => return Ok(records),
-            }
-        }
+    /// The user that the server takes us for.
+    pub(crate) async fn user(&self) -> Result<String, Error> {
+        let reviews: Api<SelfSubjectReview> = Api::all(self.client.clone());
+        let (params, review) = (PostParams::default(), SelfSubjectReview::default());
+        let asked = reviews.create(&params, &review);
+        let review = self
+            .call("create selfsubjectreviews.authentication.k8s.io", asked)
+            .await?;
+        let user = review.status.and_then(|status| status.user_info);
+        Ok(user.and_then(|user| user.username).unwrap_or_default())
     }
 
     /// The version of the API server.
@@ -254,30 +223,20 @@ pub(crate) fn qualified(resource: &ApiResource) -> String {
     }
 }
 
-fn params(writing: &Writing) -> PatchParams {
-    PatchParams {
-        dry_run: writing.dry_run == DryRun::Server,
-        field_manager: Some(writing.field_manager.clone()),
-        ..PatchParams::default()
-    }
-}
-
-/// A failed test of a JSON patch comes back as 422 without causes; a change that lost a race as 409.
-fn tested(answer: Result<(), Error>) -> Result<bool, Error> {
-    match answer {
-        Ok(()) => Ok(true),
-        Err(Error::Server(status)) if status.code == 409 => Ok(false),
-        Err(Error::Server(status))
-            if status.code == 422
-                && status
-                    .details
-                    .as_ref()
-                    .is_none_or(|details| details.causes.is_empty()) =>
-        {
-            Ok(false)
-        }
-        Err(error) => Err(error),
-    }
+/// A Role that grants a right, written as `VERB PLURAL.GROUP/SUBRESOURCE`.
+fn role(right: &str, namespace: &str) -> Option<String> {
+    let (verb, resource) = right.split_once(' ')?;
+    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
+    let slash = if subresource.is_empty() { "" } else { "/" };
+    let group = if group.is_empty() { "\"\"" } else { group };
+    Some(format!(
+        "apiVersion: rbac.authorization.k8s.io/v1\n\
+         kind: Role\n\
+         metadata: {{name: kubectl-kruise-{verb}-{plural}, namespace: {namespace}}}\n\
+         rules:\n\
+         - {{apiGroups: [{group}], resources: [{plural}{slash}{subresource}], verbs: [{verb}]}}"
+    ))
 }
 
 /// The innermost cause of a transport error, which says most.
@@ -321,22 +280,18 @@ mod tests {
     }
 
     #[test]
-    fn only_a_failed_test_counts_as_a_change_in_between() {
-        let status = |code: u16, causes: bool| {
-            let mut status = kube::core::Status {
-                code,
-                ..kube::core::Status::default()
-            };
-            if causes {
-                let cause = serde_json::json!({"causes": [{"field": "spec", "message": "wrong"}]});
-                status.details = serde_json::from_value(cause).unwrap();
-            }
-            Err(Error::Server(status.boxed()))
-        };
-        assert!(tested(Ok(())).unwrap());
-        assert!(!tested(status(409, false)).unwrap());
-        assert!(!tested(status(422, false)).unwrap());
-        assert!(tested(status(422, true)).is_err());
-        assert!(tested(status(403, false)).is_err());
+    fn a_role_grants_the_right_that_is_missing() {
+        let text = role("patch rollouts.rollouts.kruise.io/status", "shop").unwrap();
+        let role: Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(role["metadata"]["namespace"], "shop");
+        assert_eq!(
+            role["rules"],
+            serde_json::json!([{"apiGroups": ["rollouts.kruise.io"], "resources": ["rollouts/status"], "verbs": ["patch"]}])
+        );
+        assert!(
+            super::role("list pods", "shop")
+                .unwrap()
+                .contains("apiGroups: [\"\"]")
+        );
     }
 }

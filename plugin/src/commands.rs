@@ -1,16 +1,25 @@
 //! One file per command: read, ask, act, say.
 
 mod approve;
+mod each;
+mod follow;
+mod jump;
 mod label;
+mod pause;
+mod promote;
+mod reason;
+mod restart;
 mod status;
 mod undo;
 mod version;
+mod written;
 
 use clap::CommandFactory;
 use jiff::Timestamp;
 use kruise_rollout::intent::Refusal;
 
-use crate::cli::{Cli, Command, DryRun, RolloutCommand, WorkloadCommand};
+use crate::cli::{Cli, Command, RolloutCommand, WorkloadCommand};
+use crate::cluster::Cluster;
 use crate::connect::connect;
 use crate::error::Error;
 use crate::render;
@@ -25,11 +34,13 @@ pub(crate) async fn run(cli: Cli, ui: &mut Ui) -> Result<u8, Error> {
     match cli.command {
         Some(Command::Rollout {
             command: Some(command),
-        }) => match command {
-            RolloutCommand::Approve(command) => approve::run(&command, &connect(connection).await?, ui).await,
-            RolloutCommand::Status(command) => status::run(&command, &connect(connection).await?, ui).await,
-            RolloutCommand::Undo(command) => undo::run(&command, &connect(connection).await?, ui).await,
-        },
+        }) => of_rollout(command, &connect(connection).await?, ui).await,
+        Some(Command::Approve(command)) => {
+            of_rollout(RolloutCommand::Approve(command), &connect(connection).await?, ui).await
+        }
+        Some(Command::Undo(command)) => {
+            of_rollout(RolloutCommand::Undo(command), &connect(connection).await?, ui).await
+        }
         Some(Command::Workload {
             command: Some(WorkloadCommand::Label(command)),
         }) => label::run(&command, &connect(connection).await?, ui).await,
@@ -38,6 +49,24 @@ pub(crate) async fn run(cli: Cli, ui: &mut Ui) -> Result<u8, Error> {
         Some(Command::Rollout { command: None }) => help(ui, Some("rollout")),
         Some(Command::Workload { command: None }) => help(ui, Some("workload")),
         None => help(ui, None),
+    }
+}
+
+/// Commands about Rollouts.
+async fn of_rollout(command: RolloutCommand, cluster: &Cluster, ui: &mut Ui) -> Result<u8, Error> {
+    match command {
+        RolloutCommand::Approve(command) => approve::run(&command, cluster, ui).await,
+        RolloutCommand::Promote(command) => promote::run(&command, cluster, ui).await,
+        RolloutCommand::Pause(command) => pause::pause(&command, cluster, ui).await,
+        RolloutCommand::Resume(command) => pause::resume(&command, cluster, ui).await,
+        RolloutCommand::Jump(command) => jump::jump(&command, cluster, ui).await,
+        RolloutCommand::Retry(command) => jump::retry(&command, cluster, ui).await,
+        RolloutCommand::Restart(command) => restart::run(&command, cluster, ui).await,
+        RolloutCommand::Enable(command) => pause::enable(&command, cluster, ui).await,
+        RolloutCommand::Disable(command) => pause::disable(&command, cluster, ui).await,
+        RolloutCommand::Undo(command) => undo::undo(&command, cluster, ui).await,
+        RolloutCommand::Abort(command) => undo::abort(&command, cluster, ui).await,
+        RolloutCommand::Status(command) => status::run(&command, cluster, ui).await,
     }
 }
 
@@ -69,30 +98,30 @@ fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// How an answer ends when nothing was stored.
-fn dry(run: DryRun) -> &'static str {
-    match run {
-        DryRun::None => "",
-        DryRun::Client => " (dry run)",
-        DryRun::Server => " (server dry run)",
-    }
-}
-
 /// Writes that lost a race are tried so often in all.
 const ATTEMPTS: usize = 3;
 
 fn refused(name: &str, namespace: &str, refusal: Refusal) -> Error {
-    let follow = || format!("kubectl kruise rollout status rollout/{name} -n {namespace}");
+    let command = |verb: &str| format!("kubectl kruise rollout {verb} rollout/{name} -n {namespace}");
     let hint = match &refusal {
-        Refusal::NoRelease | Refusal::RollingBack | Refusal::OtherStep { .. } => {
-            Some(format!("{} --watch=false", follow()))
-        }
-        Refusal::StillUpdating { .. } => Some(follow()),
-        Refusal::SpecPaused => Some(format!(
-            "kubectl patch rollouts.{} {name} -n {namespace} --type=merge -p '{}'",
-            kruise_rollout::names::GROUP,
-            r#"{"spec":{"strategy":{"paused":false}}}"#
+        Refusal::NoRelease
+        | Refusal::RollingBack
+        | Refusal::OtherStep { .. }
+        | Refusal::OtherRevision { .. }
+        | Refusal::MovedOn => Some(format!("{} --watch=false", command("status"))),
+        Refusal::StillUpdating { .. } => Some(command("status")),
+        Refusal::SpecPaused => Some(command("resume")),
+        Refusal::AwaitingApproval(step) => Some(format!("{} --step {step}", command("approve"))),
+        Refusal::SameStep(_) => Some(command("retry")),
+        Refusal::NotHeld => Some(command("enable")),
+        Refusal::InRelease => Some(command("undo")),
+        Refusal::MayNotJump => Some(format!(
+            "{}, or start the controller with --approvers-may-jump",
+            command("approve")
         )),
+        Refusal::NoRecords(_) | Refusal::NoOther(_) | Refusal::StableNotRecorded { .. } => {
+            Some("give the template yourself: --from-file FILE, a manifest of the workload".to_owned())
+        }
         _ => None,
     };
     Error::Refused {

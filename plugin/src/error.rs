@@ -1,7 +1,6 @@
 //! What can go wrong, how it is said, and the exit code of it.
 
 use kruise_rollout::intent::Refusal;
-use kruise_rollout::lens::FieldError;
 use kube::core::Status;
 
 use crate::ui::Ui;
@@ -41,6 +40,19 @@ pub(crate) enum Error {
         /// Names that are close to it.
         close: Vec<String>,
     },
+    /// No Rollout names this workload.
+    #[error("no Rollout in namespace {namespace} references {workload}")]
+    NoRollout {
+        /// Kind, group and name.
+        workload: String,
+        /// Namespace that was looked in.
+        namespace: String,
+        /// Workloads that may have been meant.
+        close: Vec<String>,
+    },
+    /// `--fail-if-empty`, with where was looked.
+    #[error("no rollouts found {0}")]
+    NoneFound(String),
     /// The Rollout kind is not served.
     #[error(
         "the server has no Rollouts in version {}",
@@ -57,6 +69,8 @@ pub(crate) enum Error {
         message: String,
         /// The right that is missing: verb and resource.
         right: String,
+        /// A Role that grants it.
+        role: Option<String>,
     },
     /// Nothing is written, for this reason.
     #[error("{subject}: {refusal}")]
@@ -71,14 +85,9 @@ pub(crate) enum Error {
     /// The object changed between reading and writing.
     #[error("{0}: it changed in the meantime: nothing was written")]
     Changed(String),
-    /// A workload that cannot be read.
-    #[error("{subject}: {error}")]
-    Malformed {
-        /// The workload.
-        subject: String,
-        /// The field.
-        error: FieldError,
-    },
+    /// An object that is not of the shape of its kind.
+    #[error("{0}: {1}")]
+    Unreadable(String, String),
     /// The watched object is gone.
     #[error("{0} was deleted")]
     Deleted(String),
@@ -94,9 +103,6 @@ pub(crate) enum Error {
     /// Ctrl-C at a prompt.
     #[error("interrupted")]
     Interrupted,
-    /// Some of several objects failed; each has been said.
-    #[error("")]
-    Said(u8),
     /// Standard output or the system.
     #[error("{0}")]
     Io(#[from] std::io::Error),
@@ -117,7 +123,6 @@ impl Error {
             Self::Usage(_) => 2,
             Self::Timeout(_) => 4,
             Self::Interrupted => 130,
-            Self::Said(code) => *code,
             // The reader of a pipe has seen enough.
             Self::Io(error) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
             _ => 1,
@@ -137,16 +142,26 @@ impl Error {
             Self::Unreachable { .. } => {
                 Some("is this the right cluster? Choose another one with --context".to_owned())
             }
-            Self::NotFound { close, .. } if !close.is_empty() => {
+            Self::NotFound { close, .. } | Self::NoRollout { close, .. } if !close.is_empty() => {
                 Some(format!("did you mean {}?", close.join(" or ")))
             }
             Self::NotFound { .. } => Some("look in another namespace with -n".to_owned()),
+            Self::NoRollout { .. } => {
+                Some("look in another namespace with -n, or name the Rollout itself: rollout/NAME".to_owned())
+            }
             Self::NotInstalled => {
                 Some("install kruise-rollout, or choose another cluster with --context".to_owned())
             }
             Self::NoType(_) => {
                 Some("kubectl api-resources lists the types; write TYPE.GROUP/NAME".to_owned())
             }
+            Self::Forbidden {
+                right,
+                role: Some(role),
+                ..
+            } => Some(format!(
+                "you need a role with the right to {right}, such as this one:\n{role}"
+            )),
             Self::Forbidden { right, .. } => Some(format!("you need a role with the right to {right}")),
             Self::Refused { hint, .. } => hint.clone(),
             Self::Changed(_) => Some("look at it again and repeat the command".to_owned()),
@@ -158,7 +173,6 @@ impl Error {
     /// Says it on stderr, with the way on.
     pub(crate) fn explain(&self, ui: &mut Ui) {
         match self {
-            Self::Said(_) => return,
             Self::Io(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return,
             Self::Server(_) | Self::NotFound { .. } | Self::Forbidden { .. } => ui.say(&self.to_string()),
             _ => ui.fail(&self.to_string()),

@@ -1,13 +1,15 @@
 //! From a report to lines. Pure: no terminal, no clock.
 
 mod change;
+mod diff;
 mod frame;
 mod look;
 
 use kruise_rollout::names;
 use kruise_rollout::report::{PauseReport, Problem, RolloutReport, State, Verdict};
 
-pub(crate) use change::{change, stamped, verdict};
+pub(crate) use change::{change, second, stamped, verdict};
+pub(crate) use diff::diff;
 pub(crate) use frame::{Bar, Frame, frame};
 pub(crate) use look::report;
 

@@ -1,4 +1,4 @@
-//! What a command is about: `NAME`, `TYPE/NAME`, `TYPE NAME`.
+//! What a command is about: `NAME`, `TYPE/NAME`, `TYPE NAME`. A type other than Rollout stands for the Rollout that names the object.
 
 use kruise_rollout::names;
 
@@ -30,164 +30,213 @@ fn name(text: &str) -> Result<String, Error> {
     }
 }
 
-/// Names of Rollouts from the words of a command, each once.
-///
-/// # Errors
-/// Another type, no name, or both ways of writing in one call.
-pub(crate) fn rollouts(words: &[String]) -> Result<Vec<String>, Error> {
-    let words = match words {
-        [first, rest @ ..] if is_rollout(first) && !rest.is_empty() => {
-            if let Some(word) = rest.iter().find(|word| word.contains('/')) {
-                return Err(Error::Usage(format!(
-                    "write either {first} NAME or {first}/NAME, not both: {word}"
-                )));
-            }
-            rest
-        }
-        words => words,
-    };
-    let mut names = Vec::with_capacity(words.len());
-    for word in words {
-        let text = match word.split_once('/') {
-            Some((kind, text)) if is_rollout(kind) => text,
-            Some((kind, _)) => {
-                return Err(Error::Usage(format!(
-                    "{word}: {kind} is not a Rollout; write rollout/NAME"
-                )));
-            }
-            None => word,
-        };
-        let name = name(text)?;
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    Ok(names)
-}
-
-/// The name of the one Rollout that a command is about.
-///
-/// # Errors
-/// As [`rollouts`], or more than one.
-pub(crate) fn rollout(words: &[String]) -> Result<String, Error> {
-    let mut names = rollouts(words)?;
-    match (names.pop(), names.pop()) {
-        (Some(name), None) => Ok(name),
-        _ => Err(Error::Usage("one Rollout at a time: rollout/NAME".to_owned())),
-    }
-}
-
-/// A workload, or the Rollout that names it.
+/// What a command is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Workload {
-    /// The workload of a Rollout.
-    OfRollout(String),
-    /// An object of a type: resource, kind, singular or short name, with its group where one is given.
-    Object {
-        /// The type as it was typed.
-        resource: String,
-        /// Version and group, or group, behind the first dot.
-        group: Option<String>,
-        /// Name.
-        name: String,
-    },
+pub(crate) enum Target {
+    /// A Rollout, by its name.
+    Rollout(String),
+    /// An object of another type: what a Rollout releases.
+    Object(Object),
 }
 
-/// The workload that a command is about.
-///
-/// # Errors
-/// No type, or no name.
-pub(crate) fn workload(words: &[String]) -> Result<Workload, Error> {
-    let (kind, text) = match words {
-        [kind, text] if !kind.contains('/') && !text.contains('/') => (kind.as_str(), text.as_str()),
-        [word] => word.split_once('/').ok_or_else(|| {
-            Error::Usage(format!(
-                "{word}: which type? Write TYPE/NAME, or rollout/NAME for its workload"
-            ))
-        })?,
-        _ => {
-            return Err(Error::Usage(
-                "one workload at a time: TYPE/NAME or rollout/NAME".to_owned(),
-            ));
-        }
-    };
+/// An object of a type: resource, kind, singular or short name, with its group where one is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Object {
+    /// The type as it was typed.
+    pub(crate) resource: String,
+    /// Version and group, or group, behind the first dot.
+    pub(crate) group: Option<String>,
+    /// Name.
+    pub(crate) name: String,
+}
+
+impl Object {
+    /// The type with its group, as it was typed.
+    pub(crate) fn kind(&self) -> String {
+        let Self { resource, group, .. } = self;
+        group
+            .as_ref()
+            .map_or_else(|| resource.clone(), |group| format!("{resource}.{group}"))
+    }
+}
+
+/// Types that people write in front of several names: these words are no names of Rollouts. Others need a slash.
+const TYPES: [&str; 13] = [
+    "deployment",
+    "deployments",
+    "deploy",
+    "statefulset",
+    "statefulsets",
+    "sts",
+    "asts",
+    "daemonset",
+    "daemonsets",
+    "ds",
+    "ads",
+    "cloneset",
+    "clonesets",
+];
+
+/// A name of a type. A bare name is one of a Rollout.
+fn named(kind: &str, text: &str) -> Result<Target, Error> {
     let name = name(text)?;
     if is_rollout(kind) {
-        return Ok(Workload::OfRollout(name));
+        return Ok(Target::Rollout(name));
     }
     let (resource, group) = match kind.split_once('.') {
         Some((resource, group)) => (resource, Some(group.to_owned())),
         None => (kind, None),
     };
     if !is_name(&resource.to_ascii_lowercase()) || group.as_deref().is_some_and(|group| !is_name(group)) {
-        return Err(Error::Usage(format!("{kind:?} is not a type")));
+        return Err(Error::Usage(format!("{kind:?} is not a type: write TYPE/NAME")));
     }
-    Ok(Workload::Object {
+    Ok(Target::Object(Object {
         resource: resource.to_owned(),
         group,
         name,
-    })
+    }))
+}
+
+/// What the words of a command name, each once: `NAME…`, `TYPE/NAME…` or `TYPE NAME…`.
+///
+/// # Errors
+/// Words that are no names, or both ways of writing in one call.
+pub(crate) fn targets(words: &[String]) -> Result<Vec<Target>, Error> {
+    let is_type = |word: &String| is_rollout(word) || TYPES.contains(&word.to_ascii_lowercase().as_str());
+    let (kind, words) = match words {
+        [first, rest @ ..] if is_type(first) && !rest.is_empty() => (Some(first), rest),
+        words => (None, words),
+    };
+    let mut targets = Vec::with_capacity(words.len());
+    for word in words {
+        let target = match (kind, word.split_once('/')) {
+            (Some(kind), Some(_)) => {
+                return Err(Error::Usage(format!(
+                    "write either {kind} NAME or {kind}/NAME, not both: {word}"
+                )));
+            }
+            (Some(kind), None) => named(kind, word)?,
+            (None, Some((kind, text))) => named(kind, text)?,
+            (None, None) => Target::Rollout(name(word)?),
+        };
+        if !targets.contains(&target) {
+            targets.push(target);
+        }
+    }
+    Ok(targets)
+}
+
+/// The one thing that a command is about. Two words are `TYPE NAME`.
+///
+/// # Errors
+/// As [`targets`], or more than one.
+pub(crate) fn target(words: &[String]) -> Result<Target, Error> {
+    if let [kind, text] = words
+        && !kind.contains('/')
+        && !text.contains('/')
+    {
+        return named(kind, text);
+    }
+    let mut targets = targets(words)?;
+    match (targets.pop(), targets.pop()) {
+        (Some(target), None) => Ok(target),
+        _ => Err(Error::Usage(
+            "one at a time: rollout/NAME, or TYPE/NAME of its workload".to_owned(),
+        )),
+    }
+}
+
+/// The workload that a command is about, where a bare name would say too little; or the Rollout whose workload is meant.
+///
+/// # Errors
+/// As [`target`], or no type.
+pub(crate) fn workload(words: &[String]) -> Result<Target, Error> {
+    match words {
+        [word] if !word.contains('/') => Err(Error::Usage(format!(
+            "{word}: which type? Write TYPE/NAME, or rollout/NAME for its workload"
+        ))),
+        words => target(words),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
 
     fn words(line: &str) -> Vec<String> {
         line.split(' ').map(str::to_owned).collect()
     }
 
-    #[test]
-    fn the_ways_to_name_a_rollout() {
-        for line in [
-            "web",
-            "rollout/web",
-            "rollouts/web",
-            "ro/web",
-            "rollout web",
-            "rollouts.rollouts.kruise.io/web",
-            "rollout.v1beta1.rollouts.kruise.io web",
-        ] {
-            assert_eq!(rollout(&words(line)).unwrap(), "web", "{line}");
-        }
-        assert_eq!(rollouts(&words("web rollout/shop web")).unwrap(), ["web", "shop"]);
-        assert_eq!(rollouts(&words("rollout a b")).unwrap(), ["a", "b"]);
-        // A Rollout may be called "rollout".
-        assert_eq!(rollout(&words("rollout")).unwrap(), "rollout");
-        for line in [
-            "deployment/web",
-            "rollout/",
-            "rollout/a/b",
-            "Web",
-            "rollout rollout/web",
-            "rollouts.argoproj.io/web",
-        ] {
-            assert_eq!(rollouts(&words(line)).unwrap_err().exit_code(), 2, "{line}");
-        }
-        assert!(rollout(&words("a b")).is_err());
+    fn rollout(name: &str) -> Target {
+        Target::Rollout(name.to_owned())
+    }
+
+    fn object(resource: &str, group: Option<&str>, name: &str) -> Target {
+        Target::Object(Object {
+            resource: resource.to_owned(),
+            group: group.map(str::to_owned),
+            name: name.to_owned(),
+        })
+    }
+
+    #[rstest]
+    #[case("web", &[rollout("web")])]
+    #[case("rollout/web", &[rollout("web")])]
+    #[case("rollouts/web", &[rollout("web")])]
+    #[case("ro/web", &[rollout("web")])]
+    #[case("rollout web", &[rollout("web")])]
+    #[case("rollouts.rollouts.kruise.io/web", &[rollout("web")])]
+    #[case("rollout.v1beta1.rollouts.kruise.io web", &[rollout("web")])]
+    #[case::each_once("web rollout/shop web", &[rollout("web"), rollout("shop")])]
+    #[case("rollout a b", &[rollout("a"), rollout("b")])]
+    #[case::a_rollout_may_be_called_rollout("rollout", &[rollout("rollout")])]
+    #[case::a_workload("deploy/web", &[object("deploy", None, "web")])]
+    #[case::with_its_group("mystatefulapps.example.io/web", &[object("mystatefulapps", Some("example.io"), "web")])]
+    #[case::as_kind("MyStatefulApp/web", &[object("MyStatefulApp", None, "web")])]
+    #[case::types_that_everybody_knows("sts a b", &[object("sts", None, "a"), object("sts", None, "b")])]
+    #[case::all_sorts("web cloneset/web", &[rollout("web"), object("cloneset", None, "web")])]
+    #[case::of_another_project("rollouts.argoproj.io/web", &[object("rollouts", Some("argoproj.io"), "web")])]
+    fn many(#[case] line: &str, #[case] expected: &[Target]) {
+        assert_eq!(targets(&words(line)).unwrap(), expected, "{line}");
+    }
+
+    #[rstest]
+    #[case("rollout/")]
+    #[case("rollout/a/b")]
+    #[case("Web")]
+    #[case("rollout rollout/web")]
+    #[case("sts sts/web")]
+    #[case("/web")]
+    #[case(".io/web")]
+    #[case("de ploy/")]
+    fn what_names_nothing_is_a_usage_error(#[case] line: &str) {
+        assert_eq!(targets(&words(line)).unwrap_err().exit_code(), 2, "{line}");
+    }
+
+    #[rstest]
+    #[case("web", rollout("web"))]
+    #[case("rollout web", rollout("web"))]
+    #[case("sts/web", object("sts", None, "web"))]
+    #[case::two_words_are_type_and_name("MyStatefulApp web", object("MyStatefulApp", None, "web"))]
+    fn one(#[case] line: &str, #[case] expected: Target) {
+        assert_eq!(target(&words(line)).unwrap(), expected);
+    }
+
+    #[rstest]
+    #[case("a b c")]
+    #[case("rollout/a rollout/b")]
+    #[case("sts/a b")]
+    fn not_several(#[case] line: &str) {
+        assert_eq!(target(&words(line)).unwrap_err().exit_code(), 2);
     }
 
     #[test]
-    fn the_ways_to_name_a_workload() {
-        let object = |resource: &str, group: Option<&str>| Workload::Object {
-            resource: resource.to_owned(),
-            group: group.map(str::to_owned),
-            name: "my-app".to_owned(),
-        };
-        assert_eq!(workload(&words("sts/my-app")).unwrap(), object("sts", None));
-        assert_eq!(
-            workload(&words("MyStatefulApp my-app")).unwrap(),
-            object("MyStatefulApp", None)
-        );
-        assert_eq!(
-            workload(&words("mystatefulapps.example.io/my-app")).unwrap(),
-            object("mystatefulapps", Some("example.io"))
-        );
-        assert_eq!(
-            workload(&words("rollout/my-app")).unwrap(),
-            Workload::OfRollout("my-app".to_owned())
-        );
-        for line in ["my-app", "sts/", "/my-app", ".io/my-app", "sts/a b"] {
+    fn a_workload_needs_its_type() {
+        assert_eq!(workload(&words("sts/web")).unwrap(), object("sts", None, "web"));
+        assert_eq!(workload(&words("rollout/web")).unwrap(), rollout("web"));
+        for line in ["web", "sts/", "sts/a b"] {
             assert!(workload(&words(line)).is_err(), "{line}");
         }
     }

@@ -105,10 +105,19 @@ impl Ui {
     }
 
     /// Asks a yes-no question. `None` when nobody is there to ask.
-    pub(crate) fn confirm(&mut self, question: &str) -> Result<Option<bool>, Error> {
+    fn confirm(&mut self, question: &str) -> Result<Option<bool>, Error> {
         match &mut self.ask {
             None => Ok(None),
             Some(ask) => ask.confirm(question).map(Some),
+        }
+    }
+
+    /// Goes on only if a person says yes. `deed` is what is not done where nobody is there to ask.
+    pub(crate) fn ask(&mut self, question: &str, deed: &str) -> Result<(), Error> {
+        match self.confirm(question)? {
+            Some(true) => Ok(()),
+            Some(false) => Err(Error::Declined),
+            None => Err(Error::Unconfirmed(deed.to_owned())),
         }
     }
 

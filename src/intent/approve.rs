@@ -1,142 +1,121 @@
 use json_patch::Patch;
-use serde_json::{Value, json};
 
 use super::Refusal;
-use crate::api::v1beta1::{Rollout, RolloutStatus, condition, phase, step_state};
-use crate::lens::PatchBuilder;
+use super::step::{Release, Step};
+use crate::api::v1beta1::{Rollout, step_state};
+
+/// Which step is meant, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// Only this step, counted from 1.
+    pub step: Option<i32>,
+    /// Only this revision: as the operator calls it, or the beginning of its hash or of the template's identity.
+    pub revision: Option<&'a str>,
+    /// A timed pause too, before its time is up.
+    pub skip_timer: bool,
+}
 
 /// An approval that can be given.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Approval {
-    /// Number of the step that is approved, from 1.
-    pub step: i32,
+    /// The step that is approved.
+    pub at: Release,
+    /// Number of steps.
+    pub steps: usize,
     /// For the `status` subresource.
     pub patch: Patch,
 }
 
-/// What a release in progress says about its step, of either style.
-struct Step<'a> {
-    member: &'static str,
-    index: i32,
-    state: &'a str,
-    revision: (&'static str, &'a str),
-    template: &'a str,
-    updated: (i32, i32),
-    back: bool,
-}
-
-impl<'a> Step<'a> {
-    fn of(status: &'a RolloutStatus) -> Option<Self> {
-        if let Some(canary) = &status.canary_status {
-            return Some(Self {
-                member: "canaryStatus",
-                index: canary.current_step_index,
-                state: &canary.current_step_state,
-                revision: ("canaryRevision", &canary.canary_revision),
-                template: &canary.template_id,
-                updated: (canary.canary_replicas, canary.canary_ready_replicas),
-                back: canary.rolled_back,
-            });
-        }
-        status.blue_green_status.as_ref().map(|green| Self {
-            member: "blueGreenStatus",
-            index: green.current_step_index,
-            state: &green.current_step_state,
-            revision: ("updatedRevision", &green.updated_revision),
-            template: "",
-            updated: (green.updated_replicas, green.updated_ready_replicas),
-            back: false,
-        })
-    }
+/// What an approval comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Approve {
+    /// It is to be written.
+    Write(Approval),
+    /// The step is approved, and that has not been acted upon yet.
+    Already(Release),
+    /// The step that was asked for is behind.
+    Passed {
+        /// The step that was asked for.
+        asked: i32,
+        /// Where the release is; `None` when it is complete.
+        at: Option<i32>,
+    },
+    /// The step waits for its time, and goes on by itself.
+    Timed {
+        /// Number of the step, from 1.
+        step: i32,
+        /// Length of the pause.
+        seconds: i32,
+    },
 }
 
 /// Approves the step that is paused now, and no other: the patch tests step, state and revision, so an approval that comes too
 /// late fails (422) instead of approving what came next.
 ///
-/// A timed pause may be approved before its time is up. The copy of the state in `status.currentStepState` is left alone, since
-/// it tells the controller what the approval was written over.
+/// The copy of the state in `status.currentStepState` is left alone, since it tells the controller what the approval was written
+/// over.
 ///
 /// # Errors
 /// Why nothing can be approved now.
-pub fn approve(rollout: &Rollout) -> Result<Approval, Refusal> {
-    let status = rollout.status.as_ref().ok_or(Refusal::NoRelease)?;
-    if rollout.metadata.deletion_timestamp.is_some() || status.phase == phase::TERMINATING {
-        return Err(Refusal::Deleting);
+pub fn approve(rollout: &Rollout, wanted: &Wanted<'_>) -> Result<Approve, Refusal> {
+    let step = match Step::steerable(rollout) {
+        Ok(step) => step,
+        Err(Refusal::NoRelease) => return complete(rollout, wanted),
+        Err(refusal) => return Err(refusal),
+    };
+    if let Some(asked) = wanted.revision.filter(|asked| !step.is_called(asked)) {
+        return Err(Refusal::OtherRevision {
+            at: step.revision().to_owned(),
+            asked: asked.to_owned(),
+        });
     }
-    if rollout.spec.disabled || [phase::DISABLED, phase::DISABLING].contains(&status.phase.as_str()) {
-        let why = if status.message.is_empty() {
-            "spec.disabled is set"
-        } else {
-            &status.message
-        };
-        return Err(Refusal::Disabled(why.to_owned()));
-    }
-    let step = Step::of(status)
-        .filter(|_| status.phase == phase::PROGRESSING)
-        .ok_or(Refusal::NoRelease)?;
-    if (step.back && !status.goes_back_in_batches()) || cancelling(status) {
-        return Err(Refusal::RollingBack);
+    match wanted.step {
+        Some(asked) if asked < step.index => {
+            return Ok(Approve::Passed {
+                asked,
+                at: Some(step.index),
+            });
+        }
+        Some(asked) if asked > step.index => {
+            return Err(Refusal::OtherStep {
+                at: step.index,
+                asked,
+            });
+        }
+        _ => {}
     }
     match step.state {
         step_state::STEP_PAUSED if rollout.spec.strategy.paused => Err(Refusal::SpecPaused),
-        step_state::STEP_PAUSED => Ok(Approval {
-            step: step.index,
-            patch: patch(rollout, &step),
+        step_state::STEP_PAUSED => Ok(match step.seconds() {
+            Some(seconds) if !wanted.skip_timer => Approve::Timed {
+                step: step.index,
+                seconds,
+            },
+            _ => Approve::Write(Approval {
+                at: step.place(),
+                steps: step.steps(),
+                patch: step.approval(),
+            }),
         }),
-        step_state::STEP_READY => Err(Refusal::AlreadyApproved(step.index)),
-        step_state::COMPLETED => Err(Refusal::NoRelease),
-        _ => Err(Refusal::StillUpdating {
-            step: step.index,
-            steps: steps(rollout),
-            pods: pods(step.updated),
-        }),
+        step_state::STEP_READY => Ok(Approve::Already(step.place())),
+        _ => Err(step.still_updating()),
     }
 }
 
-fn patch(rollout: &Rollout, step: &Step<'_>) -> Patch {
-    let at = |name: &'static str| ["status", step.member, name];
-    let known = json!({ "status": { (step.member): { "currentStepState": step.state } } });
-    let mut patch = PatchBuilder::new(known)
-        .test(at("currentStepIndex"), json!(step.index))
-        .test(at("currentStepState"), json!(step_state::STEP_PAUSED));
-    if let Some(uid) = &rollout.metadata.uid {
-        patch = patch.test(["metadata", "uid"], json!(uid));
-    }
-    let (name, revision) = step.revision;
-    if !revision.is_empty() {
-        patch = patch.test(at(name), json!(revision));
-    }
-    if !step.template.is_empty() {
-        patch = patch.test(at("templateId"), json!(step.template));
-    }
-    patch
-        .set(&at("currentStepState"), Value::from(step_state::STEP_READY))
-        .build()
-}
-
-fn cancelling(status: &RolloutStatus) -> bool {
-    condition::get(&status.conditions, condition::PROGRESSING)
-        .is_some_and(|progressing| progressing.reason == condition::reason::CANCELLING)
-}
-
-fn steps(rollout: &Rollout) -> usize {
-    let strategy = &rollout.spec.strategy;
-    let canary = strategy.canary.as_ref().map(|canary| canary.steps.len());
-    canary
-        .or(strategy.blue_green.as_ref().map(|green| green.steps.len()))
-        .unwrap_or_default()
-}
-
-fn pods((updated, ready): (i32, i32)) -> String {
-    match (updated, ready) {
-        (0, _) => String::new(),
-        (updated, ready) => format!(" ({updated} updated, {ready} ready)"),
+/// Nothing is being released. Whoever named a step may have meant one that the release has passed.
+fn complete(rollout: &Rollout, wanted: &Wanted<'_>) -> Result<Approve, Refusal> {
+    match wanted.step {
+        Some(asked) if super::step::completed(rollout, wanted.revision).is_some_and(|last| asked <= last) => {
+            Ok(Approve::Passed { asked, at: None })
+        }
+        _ => Err(Refusal::NoRelease),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -157,8 +136,19 @@ mod tests {
         object
     }
 
+    fn come_to(object: &Value, wanted: &Wanted<'_>) -> Result<Approve, Refusal> {
+        approve(&serde_json::from_value(object.clone()).unwrap(), wanted)
+    }
+
     fn ask(object: &Value) -> Result<Approval, Refusal> {
-        approve(&serde_json::from_value(object.clone()).unwrap())
+        let wanted = Wanted {
+            skip_timer: true,
+            ..Wanted::default()
+        };
+        match come_to(object, &wanted)? {
+            Approve::Write(approval) => Ok(approval),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
@@ -175,7 +165,7 @@ mod tests {
                 json!("StepReady")
             )
         );
-        assert_eq!(approval.step, 1);
+        assert_eq!(approval.at.step, 1);
     }
 
     #[rstest]
@@ -192,9 +182,101 @@ mod tests {
     }
 
     #[test]
-    fn a_timed_pause_can_be_cut_short() {
+    fn a_timed_pause_is_cut_short_only_when_that_is_meant() {
         let timed = with(paused(), "/status/canaryStatus/currentStepIndex", json!(2));
-        assert_eq!(ask(&timed).unwrap().step, 2);
+        assert_eq!(ask(&timed).unwrap().at.step, 2);
+        let unasked = come_to(&timed, &Wanted::default());
+        assert_eq!(
+            unasked,
+            Ok(Approve::Timed {
+                step: 2,
+                seconds: 300
+            })
+        );
+        // Also for those who name the step.
+        let named = Wanted {
+            step: Some(2),
+            ..Wanted::default()
+        };
+        assert_eq!(
+            come_to(&timed, &named),
+            Ok(Approve::Timed {
+                step: 2,
+                seconds: 300
+            })
+        );
+    }
+
+    fn at(step: i32, state: &str, wanted: &Wanted<'_>) -> String {
+        let object = with(paused(), "/status/canaryStatus/currentStepIndex", json!(step));
+        let object = with(object, "/status/canaryStatus/currentStepState", json!(state));
+        match come_to(&object, wanted) {
+            Ok(Approve::Write(approval)) => format!("write {}/{}", approval.at.step, approval.steps),
+            Ok(other) => format!("{other:?}"),
+            Err(refusal) => refusal.to_string(),
+        }
+    }
+
+    #[rstest]
+    #[case::the_present_one(1, "StepPaused", 1, "write 1/3")]
+    #[case::the_next_one(
+        1,
+        "StepPaused",
+        2,
+        "the release is at step 1, not at step 2: nothing is approved"
+    )]
+    #[case::the_one_before(2, "StepUpgrade", 1, "Passed { asked: 1, at: Some(2) }")]
+    #[case::approved_already(1, "StepReady", 1, "Already(Release { step: 1, id: \"t\" })")]
+    fn a_step_that_is_named(
+        #[case] step: i32,
+        #[case] state: &str,
+        #[case] asked: i32,
+        #[case] expected: &str,
+    ) {
+        let wanted = Wanted {
+            step: Some(asked),
+            ..Wanted::default()
+        };
+        assert_eq!(at(step, state, &wanted), expected);
+    }
+
+    #[rstest]
+    #[case::whole("my-app-5c9b", true)]
+    #[case::hash("5c9b", true)]
+    #[case::beginning_of_the_hash("5c", true)]
+    #[case::beginning_of_the_template("t", true)]
+    #[case::another("6f7d", false)]
+    #[case::beginning_of_the_name("my-app", false)]
+    fn a_revision_that_is_named(#[case] asked: &str, #[case] approved: bool) {
+        let wanted = Wanted {
+            revision: Some(asked),
+            ..Wanted::default()
+        };
+        let expected = if approved {
+            "write 1/3".to_owned()
+        } else {
+            format!("revision my-app-5c9b is being released, not {asked}: nothing is approved")
+        };
+        assert_eq!(at(1, "StepPaused", &wanted), expected);
+    }
+
+    #[test]
+    fn a_step_of_a_release_that_is_complete_has_been_passed() {
+        let mut complete = paused();
+        complete["status"]["phase"] = json!("Healthy");
+        complete["status"]["canaryStatus"]["currentStepState"] = json!("Completed");
+        complete["status"]["canaryStatus"]["currentStepIndex"] = json!(3);
+        let wanted = Wanted {
+            step: Some(2),
+            ..Wanted::default()
+        };
+        assert_eq!(
+            come_to(&complete, &wanted),
+            Ok(Approve::Passed { asked: 2, at: None })
+        );
+        let back = json!([{"type": "Succeeded", "status": "False", "reason": "RolledBack"}]);
+        let back = with(complete, "/status/conditions", back);
+        assert_eq!(come_to(&back, &wanted), Err(Refusal::NoRelease));
     }
 
     #[test]
@@ -221,14 +303,15 @@ mod tests {
     fn a_way_back_by_steps_is_approved_step_by_step() {
         let back = with(paused(), "/status/canaryStatus/rolledBack", json!(true));
         let rolling = json!([{"type": "Progressing", "status": "True", "reason": "InRolling"}]);
-        assert_eq!(ask(&with(back, "/status/conditions", rolling)).unwrap().step, 1);
+        assert_eq!(
+            ask(&with(back, "/status/conditions", rolling)).unwrap().at.step,
+            1
+        );
     }
 
     #[rstest]
     #[case::updating("/status/canaryStatus/currentStepState", json!("StepUpgrade"),
         "step 1 of 3 is still updating (1 updated, 1 ready): it can be approved once it is paused")]
-    #[case::approved("/status/canaryStatus/currentStepState", json!("StepReady"),
-        "step 1 is approved already: the controller takes the next step")]
     #[case::completed("/status/canaryStatus/currentStepState", json!("Completed"),
         "no release is in progress: it begins with a change of the workload's pod template")]
     #[case::healthy("/status/phase", json!("Healthy"),
@@ -249,8 +332,9 @@ mod tests {
     #[case::cancelling("/status/conditions", json!([{"type": "Progressing", "status": "True", "reason": "Cancelling"}]),
         "the release is being rolled back: pods return to the stable template without steps, nothing waits for approval")]
     #[case::spec_paused("/spec/strategy/paused", json!(true),
-        "the release is paused by spec.strategy.paused, which an approval does not lift: set it to false, then approve")]
+        "the release is paused by spec.strategy.paused, which an approval does not lift: resume it, then approve")]
     fn refusals_say_why(#[case] path: &str, #[case] value: Value, #[case] says: &str) {
-        assert_eq!(ask(&with(paused(), path, value)).unwrap_err().to_string(), says);
+        let refusal = come_to(&with(paused(), path, value), &Wanted::default()).unwrap_err();
+        assert_eq!(refusal.to_string(), says);
     }
 }

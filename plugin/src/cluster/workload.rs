@@ -1,6 +1,6 @@
 //! The workload of a Rollout.
 
-use kruise_rollout::api::v1beta1::WorkloadRef;
+use kruise_rollout::api::v1beta1::{Rollout, WorkloadRef};
 use kruise_rollout::lens::FieldError;
 use kruise_rollout::workload::{GroupKind, View, adapter_for};
 use kube::api::ApiResource;
@@ -97,6 +97,17 @@ impl Cluster {
         }
     }
 
+    /// The workload of a Rollout, which must be there.
+    pub(crate) async fn existing_workload(&self, rollout: &Rollout) -> Result<Workload, Error> {
+        let reference = &rollout.spec.workload_ref;
+        self.workload_of(reference).await?.ok_or_else(|| Error::NotFound {
+            resource: reference.kind.clone(),
+            name: reference.name.clone(),
+            namespace: self.namespace.clone(),
+            close: Vec::new(),
+        })
+    }
+
     /// An object of a resource; `None` when it is not there.
     pub(crate) async fn workload(
         &self,
@@ -104,14 +115,7 @@ impl Cluster {
         name: &str,
     ) -> Result<Option<Workload>, Error> {
         let right = format!("get {}", qualified(resource));
-        let (group, version, plural) = (&resource.group, &resource.version, &resource.plural);
-        let root = if group.is_empty() {
-            format!("/api/{version}")
-        } else {
-            format!("/apis/{group}/{version}")
-        };
-        let folder = format!("{root}/namespaces/{}/{plural}", self.namespace);
-        match self.get_json(&right, &folder, name).await {
+        match self.get_json(&right, &self.folder(resource), name).await {
             Ok(object) => Ok(Some(Workload {
                 resource: resource.clone(),
                 name: name.to_owned(),

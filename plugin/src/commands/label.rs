@@ -1,11 +1,12 @@
 use kruise_rollout::intent::{Labelling, label};
 use kruise_rollout::names;
 
-use super::{ATTEMPTS, dry};
-use crate::cli::{DryRun, Label};
+use super::ATTEMPTS;
+use super::written::{changed, unchanged};
+use crate::cli::Label;
 use crate::cluster::{Cluster, Workload};
 use crate::error::Error;
-use crate::target::{self, Workload as Target};
+use crate::target::{self, Object, Target};
 use crate::ui::Ui;
 
 pub(super) async fn run(command: &Label, cluster: &Cluster, ui: &mut Ui) -> Result<u8, Error> {
@@ -22,19 +23,15 @@ pub(super) async fn run(command: &Label, cluster: &Cluster, ui: &mut Ui) -> Resu
         })?;
         let patch = match labelling {
             Labelling::Unchanged { value } => {
-                ui.answer(&format!("{subject} not labeled"))?;
+                unchanged(ui, &command.writing, &subject, "not labeled", &workload.object)?;
                 ui.say(&format!("{}={value} is set already", names::WORKLOAD_TYPE));
                 return Ok(0);
             }
             Labelling::Write { patch, .. } => patch,
         };
-        let dry_run = command.writing.dry_run;
-        if dry_run == DryRun::Client
-            || cluster
-                .patch_workload(&workload, &patch, &command.writing)
-                .await?
-        {
-            ui.answer(&format!("{subject} labeled{}", dry(dry_run)))?;
+        let write = cluster.write_workload(&workload, patch);
+        if let Some(after) = cluster.send(&write, &command.writing).await? {
+            changed(ui, &command.writing, &subject, "labeled", &write, after)?;
             return Ok(0);
         }
     }
@@ -43,7 +40,7 @@ pub(super) async fn run(command: &Label, cluster: &Cluster, ui: &mut Ui) -> Resu
 
 async fn find(cluster: &Cluster, target: &Target) -> Result<Workload, Error> {
     let (found, resource, name) = match target {
-        Target::OfRollout(name) => {
+        Target::Rollout(name) => {
             let reference = cluster.rollout(name).await?.spec.workload_ref;
             (
                 cluster.workload_of(&reference).await?,
@@ -51,11 +48,11 @@ async fn find(cluster: &Cluster, target: &Target) -> Result<Workload, Error> {
                 reference.name,
             )
         }
-        Target::Object {
+        Target::Object(Object {
             resource,
             group,
             name,
-        } => {
+        }) => {
             let resource = cluster.resource(resource, group.as_deref()).await?;
             (
                 cluster.workload(&resource, name).await?,

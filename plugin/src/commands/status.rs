@@ -18,7 +18,7 @@ use crate::{render, target};
 const PAUSED: u8 = 5;
 
 pub(super) async fn run(command: &Status, cluster: &Cluster, ui: &mut Ui) -> Result<u8, Error> {
-    let name = target::rollout(&command.target)?;
+    let name = cluster.rollout_of(&target::target(&command.target)?).await?;
     let started = Instant::now();
     let (world, workload, notes) = cluster.world(&name).await?;
     for note in notes {

@@ -1,111 +1,203 @@
-use kruise_rollout::intent::{self, Refusal};
+//! undo, abort.
 
-use super::{ATTEMPTS, dry, refused};
-use crate::cli::{DryRun, Undo};
+use std::io::Read;
+use std::path::Path;
+
+use kruise_rollout::api::v1beta1::Rollout;
+use kruise_rollout::intent::{self, Record, Refusal, Search, To};
+use kruise_rollout::report::State;
+use serde_json::Value;
+
+use super::follow::{deadline, follow};
+use super::status::yaml;
+use super::written::{changed, unchanged};
+use super::{ATTEMPTS, refused};
+use crate::cli::undo::{Abort, Manner, Undo};
+use crate::cli::writing::DryRun;
 use crate::cluster::{Cluster, Workload};
 use crate::error::Error;
+use crate::render;
 use crate::target;
 use crate::ui::Ui;
 
-pub(super) async fn run(command: &Undo, cluster: &Cluster, ui: &mut Ui) -> Result<u8, Error> {
-    let name = target::rollout(&command.target)?;
-    let rollout = cluster.rollout(&name).await?;
-    let mut confirmed = command.yes || command.writing.dry_run == DryRun::Client;
+/// Which template is wanted, before anything has been read.
+enum Wish<'a> {
+    To(To),
+    File(&'a Path, Vec<Value>),
+}
+
+pub(super) async fn undo(command: &Undo, cluster: &Cluster, ui: &mut Ui) -> Result<u8, Error> {
+    let wish = match (&command.from_file, command.to_revision.as_deref()) {
+        (Some(file), _) => Wish::File(file, documents(file)?),
+        (None, None | Some("0")) => Wish::To(To::Previous),
+        (None, Some(revision)) => Wish::To(To::Revision(revision.to_owned())),
+    };
+    run(&wish, &command.target, &command.manner, cluster, ui).await
+}
+
+pub(super) async fn abort(command: &Abort, cluster: &Cluster, ui: &mut Ui) -> Result<u8, Error> {
+    let wish = Wish::To(To::Stable);
+    run(&wish, &command.target, &command.manner, cluster, ui).await
+}
+
+async fn run(
+    wish: &Wish<'_>,
+    words: &[String],
+    manner: &Manner,
+    cluster: &Cluster,
+    ui: &mut Ui,
+) -> Result<u8, Error> {
+    let name = cluster.rollout_of(&target::target(words)?).await?;
+    let refuse = |refusal: Refusal| refused(&name, cluster.namespace(), refusal);
+    let writing = &manner.writing;
     let mut meant = None;
     for _ in 0..ATTEMPTS {
-        let workload = workload_of(cluster, &rollout).await?;
+        let rollout = cluster.rollout(&name).await?;
+        let workload = cluster.existing_workload(&rollout).await?;
+        let (search, to) = look(wish, &rollout, &workload, cluster).await?;
+        let to = to.map_err(refuse)?;
+        let outcome = intent::undo(&rollout, &workload.object, &search, &to);
         let subject = workload.subject();
-        let view = match workload.view() {
-            Some(Ok(view)) => view,
-            Some(Err(error)) => return Err(Error::Malformed { subject, error }),
-            None => {
-                let refusal = Refusal::UnsupportedKind(workload.kind().to_string());
-                return Err(refused(&name, cluster.namespace(), refusal));
+        let (to, template, rollback, patch) = match outcome.map_err(refuse)? {
+            intent::Undo::Unchanged { at } => {
+                let at = at.unwrap_or_else(|| "that template".to_owned());
+                unchanged(
+                    ui,
+                    writing,
+                    &subject,
+                    &format!("unchanged (already at {at})"),
+                    &workload.object,
+                )?;
+                return Ok(0);
             }
+            intent::Undo::Restore {
+                to,
+                template,
+                rollback,
+                patch,
+            } => (to, template, rollback, patch),
         };
-        let records = cluster.records(&rollout).await?;
-        let undo = intent::undo(&view, &records, command.to_revision);
-        let (revision, rollback, patch) =
-            match undo.map_err(|refusal| refused(&name, cluster.namespace(), refusal))? {
-                intent::Undo::Unchanged { revision } => {
-                    let at = revision.map_or_else(
-                        || "that template".to_owned(),
-                        |revision| format!("revision {revision}"),
-                    );
-                    ui.answer(&format!("{subject} unchanged (already at {at})"))?;
-                    return Ok(0);
-                }
-                intent::Undo::Restore {
-                    revision,
-                    rollback,
-                    patch,
-                } => (revision, rollback, patch),
-            };
-        // A question that was answered is not answered for another revision.
-        if meant.is_some_and(|meant| meant != revision) {
-            return Err(Error::Changed(subject));
-        }
-        meant = Some(revision);
         let effect = if rollback {
             "this ends the release, and pods return to the stable template at once".to_owned()
         } else {
             format!("this starts a release by the steps of rollout/{name}")
         };
-        if !confirmed {
-            match ui.confirm(&format!(
-                "Take {subject} back to revision {revision}? {}",
-                sentence(&effect)
-            ))? {
-                Some(true) => confirmed = true,
-                Some(false) => return Err(Error::Declined),
-                None => {
-                    return Err(Error::Unconfirmed(format!(
-                        "take {subject} back to revision {revision}"
-                    )));
+        match &meant {
+            // A question that was answered is not answered for another template.
+            Some(meant) if *meant != template => return Err(Error::Changed(subject)),
+            Some(_) => {}
+            None => {
+                if manner.diff {
+                    show(&workload, &template, &to, writing.output.is_some(), ui)?;
+                }
+                if !manner.yes && writing.dry_run() == DryRun::None {
+                    let deed = format!("take {subject} back to {to}");
+                    ui.ask(&format!("{}? {}.", capital(&deed), capital(&effect)), &deed)?;
                 }
             }
         }
-        let dry_run = command.writing.dry_run;
-        if dry_run == DryRun::Client
-            || cluster
-                .patch_workload(&workload, &patch, &command.writing)
-                .await?
-        {
-            ui.answer(&format!(
-                "{subject} rolled back to revision {revision}{}",
-                dry(dry_run)
-            ))?;
-            if dry_run == DryRun::None {
-                let namespace = cluster.namespace();
-                ui.say(&format!(
-                    "{effect}; follow it: kubectl kruise rollout status rollout/{name} -n {namespace}"
-                ));
-            }
+        let write = cluster.write_workload(&workload, patch);
+        let sent = cluster.send(&write, writing).await?;
+        meant = Some(template);
+        let Some(after) = sent else { continue };
+        changed(
+            ui,
+            writing,
+            &subject,
+            &format!("rolled back to {to}"),
+            &write,
+            after,
+        )?;
+        if let Some(keeper) = intent::keeper(&workload.object, &writing.field_manager) {
+            ui.say(&format!(
+                "{subject}: its template is also kept by {keeper}: whoever applies it again brings the later template back"
+            ));
+        }
+        if writing.dry_run() != DryRun::None {
             return Ok(0);
         }
+        if !manner.wait {
+            ui.say(&format!(
+                "{effect}; follow it: kubectl kruise rollout status rollout/{name} -n {}",
+                cluster.namespace()
+            ));
+            return Ok(0);
+        }
+        let (_, code) = follow(&name, cluster, deadline(manner.timeout), ui, |report| {
+            matches!(report.state, State::RolledBack | State::Complete).then_some(0)
+        })
+        .await?;
+        return Ok(code);
     }
     Err(Error::Changed(name))
 }
 
-async fn workload_of(
+/// What there is to go back to.
+async fn look(
+    wish: &Wish<'_>,
+    rollout: &Rollout,
+    workload: &Workload,
     cluster: &Cluster,
-    rollout: &kruise_rollout::api::v1beta1::Rollout,
-) -> Result<Workload, Error> {
-    let reference = &rollout.spec.workload_ref;
-    cluster
-        .workload_of(reference)
-        .await?
-        .ok_or_else(|| Error::NotFound {
-            resource: reference.kind.clone(),
-            name: reference.name.clone(),
-            namespace: cluster.namespace().to_owned(),
-            close: Vec::new(),
-        })
+) -> Result<(Search, Result<To, Refusal>), Error> {
+    match wish {
+        Wish::To(to) => Ok((cluster.search(rollout, workload).await?, Ok(to.clone()))),
+        Wish::File(file, documents) => {
+            let (kind, file) = (workload.kind(), file.display().to_string());
+            let read = |manifest| Record::of_manifest(manifest, &kind, &workload.name, &file);
+            let found = documents.iter().find_map(read);
+            let to = found.map(To::Given).ok_or_else(|| Refusal::NotInFile {
+                file: file.clone(),
+                workload: workload.subject(),
+            });
+            Ok((Search::default(), to))
+        }
+    }
 }
 
-fn sentence(clause: &str) -> String {
+/// The documents of a manifest, those of a List too.
+fn documents(file: &Path) -> Result<Vec<Value>, Error> {
+    let unreadable = |why: String| Error::Usage(format!("{}: {why}", file.display()));
+    let text = if file == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(file)
+    };
+    let text = text.map_err(|error| unreadable(error.to_string()))?;
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple(&text).map_err(|error| unreadable(error.to_string()))?;
+    Ok(documents
+        .into_iter()
+        .flat_map(|document| match document["items"].as_array() {
+            Some(items) => items.clone(),
+            None => vec![document],
+        })
+        .collect())
+}
+
+/// Shows what changes. It is the answer, unless another one was asked for.
+fn show(workload: &Workload, template: &Value, to: &str, is_talk: bool, ui: &mut Ui) -> Result<(), Error> {
+    let text = |template: &Value| yaml(template);
+    let (before, after) = (text(&workload.object["spec"]["template"])?, text(template)?);
+    let subject = workload.subject();
+    for line in render::diff(
+        &before,
+        &after,
+        &format!("{subject} now"),
+        &format!("{subject} at {to}"),
+    ) {
+        if is_talk {
+            ui.say(&line);
+        } else {
+            ui.answer(&line)?;
+        }
+    }
+    Ok(())
+}
+
+fn capital(clause: &str) -> String {
     let mut letters = clause.chars();
     letters.next().map_or_else(String::new, |first| {
-        format!("{}{}.", first.to_uppercase(), letters.as_str())
+        format!("{}{}", first.to_uppercase(), letters.as_str())
     })
 }

@@ -52,8 +52,12 @@ pub(crate) fn change(report: &RolloutReport) -> String {
 
 /// A change with its time, to the second.
 pub(crate) fn stamped(now: Timestamp, line: &str) -> String {
-    let second = Timestamp::from_second(now.as_second()).unwrap_or(now);
-    format!("{second} {line}")
+    format!("{} {line}", second(now))
+}
+
+/// A time to the second, as RFC 3339 has it.
+pub(crate) fn second(now: Timestamp) -> String {
+    Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
 }
 
 /// The last line: what it came to.

@@ -6,8 +6,12 @@
 )]
 
 mod look;
+mod selected;
 mod server;
+mod steer;
+mod targets;
 mod terminal;
+mod undo;
 mod usage;
 mod watch;
 mod world;

@@ -9,10 +9,18 @@ fn usage_errors_end_with_2_and_help_with_0() {
         "rollout status",
         "nonsense",
         "rollout status a --timeout never",
-        "rollout status deploy/web",
+        "rollout status deploy/",
+        "rollout approve web -l app=web",
+        "rollout approve web --all",
+        "rollout approve -A",
         "workload label web",
         "rollout approve a --dry-run=perhaps",
-        "rollout undo a --to-revision 0",
+        "rollout undo a --to-revision 1 --from-file f.yaml",
+        "rollout undo a --from-file /nonexistent",
+        "rollout jump a",
+        "rollout jump a --step 0",
+        "rollout pause",
+        "rollout approve a --wait=long",
     ] {
         let outcome = run(&format!("{line} --server http://127.0.0.1:1"));
         assert_eq!(outcome.code, 2, "{line}: {}", outcome.err);

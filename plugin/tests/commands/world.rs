@@ -119,7 +119,9 @@ pub(crate) fn world(
         ("GET", APP) => Answer::Object(200, app.clone()),
         ("GET", PODS) => list(pods.clone()),
         ("GET", RECORDS) => list(vec![record(1, 1), record(2, 2)]),
-        ("PATCH", path) if path == format!("{ROLLOUT}/status") => Answer::Object(200, rollout.clone()),
+        ("PATCH", path) if path == ROLLOUT || path == format!("{ROLLOUT}/status") => {
+            Answer::Object(200, rollout.clone())
+        }
         ("PATCH", APP) => Answer::Object(200, app.clone()),
         _ => failure(404, "NotFound", "not found"),
     }

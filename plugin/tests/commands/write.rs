@@ -192,7 +192,7 @@ fn undo_replaces_the_template_and_asks_first() {
     );
     let unknown = call(&server, "rollout undo my-app-rollout --to-revision 9 --yes");
     assert!(
-        unknown.code == 1 && unknown.err.contains("no revision 9 is recorded: there are 1, 2"),
+        unknown.code == 1 && unknown.err.contains("no revision 9 is recorded: looked at ControllerRevisions of the workload (none), templates recorded for the Rollout (1, 2)"),
         "{}",
         unknown.err
     );

@@ -1,0 +1,129 @@
+//! What a command is about.
+
+use serde_json::json;
+
+use crate::server::{Answer, Request, Server, failure};
+use crate::world::*;
+
+/// Two Rollouts, and discovery that knows the types.
+fn two() -> impl Fn(&Request) -> Answer + Send + Sync + 'static {
+    let mut other = rollout("Healthy", 2, "Completed");
+    other["metadata"]["name"] = json!("web");
+    other["spec"]["workloadRef"] =
+        json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "web"});
+    let rest = paused();
+    let resource = |plural: &str, kind: &str, group: &str, version: &str, short: &str| {
+        json!({"metadata": {"name": group}, "versions": [{"version": version, "resources": [
+            {"resource": plural, "responseKind": {"group": group, "version": version, "kind": kind}, "scope": "Namespaced",
+                "singularResource": kind.to_lowercase(), "shortNames": [short], "verbs": ["get", "patch"]}]}]})
+    };
+    let groups = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": [
+        resource("statefulsets", "StatefulSet", "apps", "v1", "sts"),
+        resource("statefulsets", "StatefulSet", "apps.kruise.io", "v1beta1", "asts"),
+        resource("mystatefulapps", "MyStatefulApp", "example.io", "v1", "msa")]});
+    move |request| match (request.method.as_str(), request.path.as_str()) {
+        ("GET", ROLLOUTS) if !request.is_watch() => {
+            list(vec![rollout("Progressing", 1, "StepPaused"), other.clone()])
+        }
+        ("GET", "/apis") => Answer::Object(200, groups.clone()),
+        ("GET", path) if path.starts_with("/apis/") && path.matches('/').count() < 4 => {
+            failure(404, "NotFound", "no such group")
+        }
+        _ => rest(request),
+    }
+}
+
+#[test]
+fn a_workload_stands_for_the_rollout_that_names_it() {
+    for word in [
+        "mystatefulapps.example.io/my-app",
+        "mystatefulapp.example.io/my-app",
+        "mystatefulapps.v1beta1.example.io/my-app",
+        "MyStatefulApp/my-app",
+        "msa/my-app",
+    ] {
+        let server = Server::start(two());
+        let outcome = call(&server, &format!("rollout approve {word}"));
+        assert_eq!(
+            (outcome.code, outcome.out.as_str()),
+            (0, "rollout.rollouts.kruise.io/my-app-rollout approved\n"),
+            "{word}: {}",
+            outcome.err
+        );
+        let shown = call(&server, &format!("rollout status {word} --watch=false -o name"));
+        assert_eq!(
+            shown.out, "rollout.rollouts.kruise.io/my-app-rollout\n",
+            "{}",
+            shown.err
+        );
+    }
+}
+
+#[test]
+fn what_no_rollout_names_is_said_with_what_comes_close() {
+    for (word, says) in [
+        (
+            "mystatefulapps.example.io/my-ap",
+            "error: no Rollout in namespace shop references mystatefulapp.example.io/my-ap\n\
+             hint: did you mean mystatefulapp.example.io/my-app?\n",
+        ),
+        (
+            "sts/web",
+            "error: no Rollout in namespace shop references statefulset.apps/web\n\
+             hint: did you mean statefulset.apps.kruise.io/web?\n",
+        ),
+        (
+            "sts/other",
+            "error: no Rollout in namespace shop references statefulset.apps/other\n\
+             hint: look in another namespace with -n, or name the Rollout itself: rollout/NAME\n",
+        ),
+        (
+            "web/shop",
+            "error: the server doesn't have a resource type \"web\"\n\
+             hint: kubectl api-resources lists the types; write TYPE.GROUP/NAME\n",
+        ),
+    ] {
+        // A type of this group is looked for on the server first.
+        let groups = json!({"preferredVersion": {"version": "v1"}});
+        let resources = json!({"resources": [{"name": "mystatefulapps", "singularName": "mystatefulapp", "namespaced": true,
+            "kind": "MyStatefulApp"}]});
+        let rest = two();
+        let server = Server::start(move |request| match request.path.as_str() {
+            "/apis/example.io" => Answer::Object(200, groups.clone()),
+            "/apis/example.io/v1" => Answer::Object(200, resources.clone()),
+            _ => rest(request),
+        });
+        let outcome = call(&server, &format!("rollout approve {word}"));
+        assert_eq!((outcome.code, outcome.err.as_str()), (1, says), "{word}");
+        assert!(server.writes().is_empty());
+    }
+}
+
+#[test]
+fn a_selection_takes_all_that_it_finds() {
+    let server = Server::start(two());
+    let outcome = call(&server, "rollout approve -l app=web -A");
+    assert_eq!(outcome.code, 1);
+    let lists: Vec<_> = server
+        .requests()
+        .into_iter()
+        .filter(|request| request.path == "/apis/rollouts.kruise.io/v1beta1/rollouts")
+        .collect();
+    assert_eq!(lists.len(), 1);
+    assert!(
+        lists[0].query.contains("labelSelector=app%3Dweb"),
+        "{}",
+        lists[0].query
+    );
+    let none = Server::start(|_| list(Vec::new()));
+    let nothing = call(&none, "rollout approve --all");
+    assert_eq!(
+        (nothing.code, nothing.err.as_str()),
+        (0, "No rollouts wait for an approval in namespace shop.\n")
+    );
+    let failed = call(&none, "rollout approve --all --fail-if-empty");
+    assert_eq!(
+        (failed.code, failed.err.as_str()),
+        (1, "error: no rollouts found in namespace shop\n")
+    );
+}
