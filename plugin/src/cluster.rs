@@ -1,6 +1,9 @@
 //! The API server: reads and writes, each with a deadline and an error that says what to do.
 
+mod facts;
 mod kind;
+mod labelled;
+mod look;
 mod pod;
 mod watch;
 mod workload;
@@ -21,6 +24,7 @@ use crate::cli::{DryRun, Writing};
 use crate::connect::chain;
 use crate::error::Error;
 
+pub(crate) use facts::Scope;
 pub(crate) use watch::Feeds;
 pub(crate) use workload::Workload;
 pub(crate) use world::World;
@@ -49,6 +53,14 @@ impl Cluster {
 
     pub(crate) fn namespace(&self) -> &str {
         &self.namespace
+    }
+
+    /// The same server, another namespace.
+    pub(crate) fn in_namespace(&self, namespace: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            ..self.clone()
+        }
     }
 
     /// Waits for one answer, at most for `--request-timeout`. `right` names what a caller must be allowed to, for the hint.

@@ -1,10 +1,19 @@
 //! One file per command: read, ask, act, say.
 
 mod approve;
+mod check;
+mod doctor;
+mod explain;
 mod label;
+mod lint;
+mod list;
+mod plan;
 mod status;
 mod undo;
 mod version;
+
+pub(crate) use lint::Located;
+pub(crate) use list::Item;
 
 use clap::CommandFactory;
 use jiff::Timestamp;
@@ -29,10 +38,18 @@ pub(crate) async fn run(cli: Cli, ui: &mut Ui) -> Result<u8, Error> {
             RolloutCommand::Approve(command) => approve::run(&command, &connect(connection).await?, ui).await,
             RolloutCommand::Status(command) => status::run(&command, &connect(connection).await?, ui).await,
             RolloutCommand::Undo(command) => undo::run(&command, &connect(connection).await?, ui).await,
+            RolloutCommand::Explain(command) => explain::run(&command, &connect(connection).await?, ui).await,
+            RolloutCommand::Plan(command) => plan::run(&command, connection, ui).await,
+            RolloutCommand::Lint(command) => lint::run(&command, connection, ui).await,
         },
         Some(Command::Workload {
-            command: Some(WorkloadCommand::Label(command)),
-        }) => label::run(&command, &connect(connection).await?, ui).await,
+            command: Some(command),
+        }) => match command {
+            WorkloadCommand::Label(command) => label::run(&command, &connect(connection).await?, ui).await,
+            WorkloadCommand::Check(command) => check::run(&command, &connect(connection).await?, ui).await,
+            WorkloadCommand::List(command) => list::run(&command, &connect(connection).await?, ui).await,
+        },
+        Some(Command::Doctor(command)) => doctor::run(&command, &connect(connection).await?, ui).await,
         Some(Command::Version(command)) => version::run(&command, connection, ui).await,
         Some(Command::Completion { shell }) => completion(ui, shell),
         Some(Command::Rollout { command: None }) => help(ui, Some("rollout")),

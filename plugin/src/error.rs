@@ -41,6 +41,14 @@ pub(crate) enum Error {
         /// Names that are close to it.
         close: Vec<String>,
     },
+    /// No Rollout names the workload.
+    #[error("no Rollout of namespace {namespace} names {subject}")]
+    NoRollout {
+        /// The workload, as it was typed.
+        subject: String,
+        /// Namespace that was looked in.
+        namespace: String,
+    },
     /// The Rollout kind is not served.
     #[error(
         "the server has no Rollouts in version {}",
@@ -78,6 +86,14 @@ pub(crate) enum Error {
         subject: String,
         /// The field.
         error: FieldError,
+    },
+    /// A manifest that is of no use.
+    #[error("{place}: {problem}")]
+    Manifest {
+        /// The file, or the object.
+        place: String,
+        /// What is wrong with it.
+        problem: String,
     },
     /// The watched object is gone.
     #[error("{0} was deleted")]
@@ -139,6 +155,9 @@ impl Error {
             }
             Self::NotFound { close, .. } if !close.is_empty() => {
                 Some(format!("did you mean {}?", close.join(" or ")))
+            }
+            Self::NoRollout { .. } => {
+                Some("create a Rollout for it, or look in another namespace with -n".to_owned())
             }
             Self::NotFound { .. } => Some("look in another namespace with -n".to_owned()),
             Self::NotInstalled => {

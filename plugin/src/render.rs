@@ -1,6 +1,7 @@
 //! From a report to lines. Pure: no terminal, no clock.
 
 mod change;
+mod diagnosis;
 mod frame;
 mod look;
 
@@ -8,6 +9,7 @@ use kruise_rollout::names;
 use kruise_rollout::report::{PauseReport, Problem, RolloutReport, State, Verdict};
 
 pub(crate) use change::{change, stamped, verdict};
+pub(crate) use diagnosis::{diagnosis, explanation, fitness, preview, problem, workloads};
 pub(crate) use frame::{Bar, Frame, frame};
 pub(crate) use look::report;
 

@@ -32,6 +32,16 @@ impl<T> Looked<T> {
         }
     }
 
+    /// The same with what was seen made into something else.
+    pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Looked<U> {
+        match self {
+            Self::Seen(seen) => Looked::Seen(make(seen)),
+            Self::Forbidden(right) => Looked::Forbidden(right),
+            Self::Failed(answer) => Looked::Failed(answer),
+            Self::Not => Looked::Not,
+        }
+    }
+
     /// Why it was not seen, in words.
     pub fn why_not(&self) -> Option<String> {
         match self {

@@ -3,7 +3,7 @@
 //! A rule knows the path of what it is about; where that stands in a file is for whoever has read the file.
 
 mod online;
-mod rollouts;
+mod review;
 mod shape;
 mod workloads;
 
@@ -183,7 +183,7 @@ pub fn lint(documents: &[Value], replicas: Option<u32>, namespace: &str) -> Vec<
         let known = workload
             .and_then(|(_, object)| replicas_of(object, rollout))
             .or(replicas);
-        problems.extend(rollouts::review(*document, rollout, known));
+        problems.extend(review::review(*document, rollout, known));
         if let Some((place, object)) = workload {
             problems.extend(workloads::judge(place, object, rollout));
         }
@@ -194,6 +194,24 @@ pub fn lint(documents: &[Value], replicas: Option<u32>, namespace: &str) -> Vec<
     });
     problems.dedup();
     problems
+}
+
+/// The Rollouts of the version that is served among documents, each with its place.
+#[must_use]
+pub fn rollouts(documents: &[Value], namespace: &str) -> Vec<(usize, Rollout)> {
+    let ours = documents
+        .iter()
+        .enumerate()
+        .filter(|(_, object)| object["kind"] == "Rollout" && object["apiVersion"] == names::API_VERSION);
+    ours.filter_map(|(document, object)| readable(document, object, namespace))
+        .map(|Read { document, rollout }| (document, rollout))
+        .collect()
+}
+
+/// The workload of a Rollout among documents.
+#[must_use]
+pub fn workload_among<'a>(documents: &'a [Value], rollout: &Rollout, namespace: &str) -> Option<&'a Value> {
+    workloads::of(documents, rollout, namespace).map(|(_, object)| object)
 }
 
 fn is_ours(version: &str) -> bool {
