@@ -21,7 +21,7 @@ pub use approve::{Approval, Approve, Wanted, approve};
 pub use governance::{Switch, disable, enable};
 pub use jump::{Jump, jump};
 pub use keeper::keeper;
-pub use label::{Labelling, label};
+pub use label::{Labelling, label, unlabel};
 pub use pause::{pause, resume};
 pub use records::{Record, Search, Source};
 pub use refusal::Refusal;

@@ -3,6 +3,7 @@
 //! - [`names`]: labels, annotations, reasons.
 //! - [`admission`]: verdicts on writes.
 //! - [`api`]: the `Rollout` resource.
+//! - [`diagnosis`]: what is wrong, and the command that mends it.
 //! - [`intent`]: what a person may ask.
 //! - [`lens`]: typed paths into unstructured JSON, and patches.
 //! - [`plan`]: from steps to counts of pods.
@@ -12,6 +13,7 @@
 
 pub mod admission;
 pub mod api;
+pub mod diagnosis;
 pub mod intent;
 pub mod lens;
 pub mod names;

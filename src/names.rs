@@ -36,6 +36,16 @@ pub const STATUS_POLICY: &str = "kruise-rollout-status";
 pub const BREAK_GLASS_GROUP: &str = "rollouts.kruise.io:break-glass";
 /// Name of the Service in front of the webhook, and of the Secret with its certificate.
 pub const WEBHOOK_SERVICE: &str = "kruise-rollout-webhook";
+/// Name of the Deployment of the existing Rollouts controller, which must not run beside ours.
+pub const LEGACY_DEPLOYMENT: &str = "kruise-rollout-controller-manager";
+/// Name of the mutating webhook configuration of the existing Rollouts controller.
+pub const LEGACY_WEBHOOK_CONFIGURATION: &str = "kruise-rollout-mutating-webhook-configuration";
+/// Name of the Lease of the existing Rollouts controller.
+pub const LEGACY_LEASE: &str = "71ddec2c.kruise.io";
+/// Flag without which the existing Rollouts controller refuses custom workloads.
+pub const LEGACY_KINDS_FLAG: &str = "--filter-workload-type";
+/// Name of the ClusterRole that lets people approve.
+pub const APPROVER_ROLE: &str = "kruise-rollout-approver";
 /// Finalizer of the existing Rollouts controller. We set none; a present one is removed, so that deletion never waits for a
 /// controller that has gone.
 pub const LEGACY_FINALIZER: &str = "rollouts.kruise.io/rollout";

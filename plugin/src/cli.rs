@@ -1,6 +1,7 @@
 //! The command line: what can be typed.
 
 pub(crate) mod approve;
+mod diagnose;
 pub(crate) mod steer;
 pub(crate) mod targets;
 pub(crate) mod undo;
@@ -9,6 +10,8 @@ pub(crate) mod writing;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use diagnose::{Check, Doctor, Explain, Format, Lint, LintFormat, List, Plan};
 
 use crate::duration::parse_duration;
 use approve::{Approve, Promote};
@@ -148,6 +151,12 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<WorkloadCommand>,
     },
+    /// Find out what is wrong, and the command that mends it
+    ///
+    /// Looks at the API server, the controller, admission, the workload and your own rights. It writes nothing; what it tries, it tries
+    /// by dry-run.
+    #[command(after_help = EXIT_CODES)]
+    Doctor(Doctor),
     /// Show the versions of this plugin, the API server and the controller
     Version(Version),
     /// Same as rollout approve
@@ -224,6 +233,15 @@ pub(crate) enum RolloutCommand {
     /// As undo, but nothing is done when no release is in progress.
     #[command(after_help = EXIT_CODES)]
     Abort(Abort),
+    /// Tell why a release does not move, and what to do about it
+    #[command(after_help = EXIT_CODES)]
+    Explain(Explain),
+    /// Show what the steps will do: pods, partitions, pauses
+    #[command(after_help = EXIT_CODES)]
+    Plan(Plan),
+    /// Check manifests before they are applied
+    #[command(after_help = EXIT_CODES)]
+    Lint(Lint),
 }
 
 #[derive(Debug, Subcommand)]
@@ -231,6 +249,14 @@ pub(crate) enum WorkloadCommand {
     /// Set the label that makes updates of a workload subject to its Rollout
     #[command(after_help = EXIT_CODES)]
     Label(Label),
+    /// Check whether a workload, or its kind, can be released in steps
+    #[command(after_help = EXIT_CODES)]
+    Check(Check),
+    /// List the workloads with the workload-type label, and their Rollouts
+    ///
+    /// Looks at the built-in kinds, at those that are registered or referred to, and at every kind that can be scaled.
+    #[command(after_help = EXIT_CODES)]
+    List(List),
 }
 
 /// Format of an answer for programs.
@@ -281,12 +307,31 @@ fn parse_grace(text: &str) -> Result<Grace, String> {
 
 #[derive(Args, Debug)]
 pub(crate) struct Label {
-    /// A workload, TYPE/NAME (TYPE may name its group: mystatefulapps.example.io/my-app), or rollout/NAME for its workload
+    /// A workload, TYPE/NAME (TYPE may name its group: mystatefulapps.example.io/my-app), or rollout/NAME for its workload; with -l or
+    /// --all, a TYPE
     #[arg(required = true, num_args = 1..=2, value_name = "WORKLOAD")]
     pub(crate) target: Vec<String>,
+    /// Value of the label; each kind has one, which is the default
+    #[arg(long = "type", value_name = "VALUE", conflicts_with = "remove")]
+    pub(crate) value: Option<String>,
+    /// Take the label away
+    #[arg(long, conflicts_with = "overwrite")]
+    pub(crate) remove: bool,
     /// Replace another value of the label
     #[arg(long)]
     pub(crate) overwrite: bool,
+    /// All workloads of the type with these labels
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    pub(crate) selector: Option<String>,
+    /// All workloads of the type
+    #[arg(long, conflicts_with = "selector")]
+    pub(crate) all: bool,
+    /// In all namespaces; needs -l or --all
+    #[arg(short = 'A', long)]
+    pub(crate) all_namespaces: bool,
+    /// Label it although its kind cannot be released in steps
+    #[arg(long)]
+    pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) writing: Writing,
 }

@@ -1,6 +1,9 @@
 //! The API server: reads and writes, each with a deadline and an error that says what to do.
 
+mod facts;
 mod kind;
+mod labelled;
+mod look;
 mod pod;
 mod search;
 mod targets;
@@ -22,6 +25,7 @@ use serde_json::Value;
 use crate::connect::chain;
 use crate::error::Error;
 
+pub(crate) use facts::Scope;
 pub(crate) use targets::Chosen;
 pub(crate) use watch::Feeds;
 pub(crate) use workload::Workload;
@@ -63,9 +67,9 @@ impl Cluster {
     }
 
     /// The same server, another namespace.
-    pub(crate) fn in_namespace(&self, namespace: String) -> Self {
+    pub(crate) fn in_namespace(&self, namespace: &str) -> Self {
         Self {
-            namespace,
+            namespace: namespace.to_owned(),
             ..self.clone()
         }
     }

@@ -1,11 +1,17 @@
 //! One file per command: read, ask, act, say.
 
 mod approve;
+mod check;
+mod doctor;
 mod each;
+mod explain;
 mod follow;
 mod jump;
 mod label;
+mod lint;
+mod list;
 mod pause;
+mod plan;
 mod promote;
 mod reason;
 mod restart;
@@ -13,6 +19,9 @@ mod status;
 mod undo;
 mod version;
 mod written;
+
+pub(crate) use lint::Located;
+pub(crate) use list::Item;
 
 use clap::CommandFactory;
 use jiff::Timestamp;
@@ -32,6 +41,13 @@ use crate::ui::Ui;
 pub(crate) async fn run(cli: Cli, ui: &mut Ui) -> Result<u8, Error> {
     let connection = &cli.global.connection;
     match cli.command {
+        // These two do without a server.
+        Some(Command::Rollout {
+            command: Some(RolloutCommand::Plan(command)),
+        }) => plan::run(&command, connection, ui).await,
+        Some(Command::Rollout {
+            command: Some(RolloutCommand::Lint(command)),
+        }) => lint::run(&command, connection, ui).await,
         Some(Command::Rollout {
             command: Some(command),
         }) => of_rollout(command, &connect(connection).await?, ui).await,
@@ -42,8 +58,13 @@ pub(crate) async fn run(cli: Cli, ui: &mut Ui) -> Result<u8, Error> {
             of_rollout(RolloutCommand::Undo(command), &connect(connection).await?, ui).await
         }
         Some(Command::Workload {
-            command: Some(WorkloadCommand::Label(command)),
-        }) => label::run(&command, &connect(connection).await?, ui).await,
+            command: Some(command),
+        }) => match command {
+            WorkloadCommand::Label(command) => label::run(&command, &connect(connection).await?, ui).await,
+            WorkloadCommand::Check(command) => check::run(&command, &connect(connection).await?, ui).await,
+            WorkloadCommand::List(command) => list::run(&command, &connect(connection).await?, ui).await,
+        },
+        Some(Command::Doctor(command)) => doctor::run(&command, &connect(connection).await?, ui).await,
         Some(Command::Version(command)) => version::run(&command, connection, ui).await,
         Some(Command::Completion { shell }) => completion(ui, shell),
         Some(Command::Rollout { command: None }) => help(ui, Some("rollout")),
@@ -67,6 +88,8 @@ async fn of_rollout(command: RolloutCommand, cluster: &Cluster, ui: &mut Ui) -> 
         RolloutCommand::Undo(command) => undo::undo(&command, cluster, ui).await,
         RolloutCommand::Abort(command) => undo::abort(&command, cluster, ui).await,
         RolloutCommand::Status(command) => status::run(&command, cluster, ui).await,
+        RolloutCommand::Explain(command) => explain::run(&command, cluster, ui).await,
+        RolloutCommand::Plan(_) | RolloutCommand::Lint(_) => Ok(0),
     }
 }
 

@@ -88,6 +88,14 @@ pub(crate) enum Error {
     /// An object that is not of the shape of its kind.
     #[error("{0}: {1}")]
     Unreadable(String, String),
+    /// A manifest that is of no use.
+    #[error("{place}: {problem}")]
+    Manifest {
+        /// The file, or the object.
+        place: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The watched object is gone.
     #[error("{0} was deleted")]
     Deleted(String),
@@ -147,7 +155,7 @@ impl Error {
             }
             Self::NotFound { .. } => Some("look in another namespace with -n".to_owned()),
             Self::NoRollout { .. } => {
-                Some("look in another namespace with -n, or name the Rollout itself: rollout/NAME".to_owned())
+                Some("create a Rollout for it, look in another namespace with -n, or name the Rollout itself: rollout/NAME".to_owned())
             }
             Self::NotInstalled => {
                 Some("install kruise-rollout, or choose another cluster with --context".to_owned())

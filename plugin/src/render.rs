@@ -1,6 +1,7 @@
 //! From a report to lines. Pure: no terminal, no clock.
 
 mod change;
+mod diagnosis;
 mod diff;
 mod frame;
 mod look;
@@ -9,6 +10,7 @@ use kruise_rollout::names;
 use kruise_rollout::report::{PauseReport, Problem, RolloutReport, State, Verdict};
 
 pub(crate) use change::{change, second, stamped, verdict};
+pub(crate) use diagnosis::{diagnosis, explanation, fitness, preview, problem, workloads};
 pub(crate) use diff::diff;
 pub(crate) use frame::{Bar, Frame, frame};
 pub(crate) use look::report;

@@ -125,6 +125,29 @@ pub enum Refusal {
     /// The kind has no workload-type label.
     #[error("workloads of kind {0} are not supported")]
     UnsupportedKind(String),
+    /// The kind needs another value of the label.
+    #[error("the label of kind {kind} is {value}, not {asked}: leave --type out")]
+    OtherType {
+        /// The kind.
+        kind: String,
+        /// The value that it needs.
+        value: &'static str,
+        /// The value that was asked for.
+        asked: String,
+    },
+    /// The label is to go in mid-release.
+    #[error(
+        "a release is in progress, and the label is part of what holds it: let the release end, or undo it"
+    )]
+    Held,
+    /// The kind cannot be released in steps.
+    #[error("{field}: {why}")]
+    Unfit {
+        /// The field of its schema.
+        field: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The label has another value.
     #[error("{name} has the value {value:?}: replace it with --overwrite")]
     OtherLabel {

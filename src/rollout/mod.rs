@@ -26,6 +26,7 @@ mod stuck;
 pub use decide::decide;
 pub use observed::{Children, Observed, Proof, Stray, Target, Workload};
 pub use status::refused;
+pub(crate) use status::why;
 
 use jiff::Timestamp;
 use json_patch::Patch;

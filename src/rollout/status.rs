@@ -337,7 +337,7 @@ pub fn refused(rollout: &Rollout, answer: &str, now: Timestamp) -> Option<Rollou
 }
 
 /// Reasons of our own, beside those of [`crate::api::v1beta1::condition::reason`].
-pub(super) mod why {
+pub(crate) mod why {
     pub(crate) const LABEL_MISSING: &str = "LabelMissing";
     pub(crate) const LABEL_WRONG: &str = "LabelWrong";
     pub(crate) const STRATEGY: &str = "UnsupportedUpdateStrategy";

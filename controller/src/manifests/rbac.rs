@@ -233,5 +233,5 @@ fn approver() -> Value {
         { "apiGroups": [names::GROUP], "resources": ["rollouts"], "verbs": ["get", "list", "watch"] },
         { "apiGroups": [names::GROUP], "resources": ["rollouts/status"], "verbs": ["get", "patch"] },
     ]);
-    cluster_role("kruise-rollout-approver", &[], rules)
+    cluster_role(names::APPROVER_ROLE, &[], rules)
 }

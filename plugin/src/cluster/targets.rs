@@ -93,7 +93,7 @@ impl Cluster {
             .map(|rollout| {
                 let namespace = rollout.metadata.namespace.clone().unwrap_or_default();
                 Chosen {
-                    cluster: self.in_namespace(namespace),
+                    cluster: self.in_namespace(&namespace),
                     target: Target::Rollout(rollout.name_any()),
                 }
             })

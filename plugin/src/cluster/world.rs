@@ -118,7 +118,7 @@ impl Cluster {
     }
 
     /// The pods of a workload, sorted by name; each is reduced on arrival.
-    async fn pods(&self, uid: &str, workload: &Workload) -> Result<Vec<PodView>, Error> {
+    pub(super) async fn pods(&self, uid: &str, workload: &Workload) -> Result<Vec<PodView>, Error> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let mut params = ListParams::default().limit(PAGE);
         params.label_selector = workload.selector();

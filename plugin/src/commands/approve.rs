@@ -90,7 +90,7 @@ async fn awaiting(
             approval.at.step, approval.steps
         ));
         let chosen = Chosen {
-            cluster: cluster.in_namespace(namespace),
+            cluster: cluster.in_namespace(&namespace),
             target: Target::Rollout(name),
         };
         meant.push((chosen, Some(approval.at)));

@@ -1,0 +1,74 @@
+//! Lines for a shell.
+
+use serde_json::Value;
+
+use super::Subject;
+use crate::names;
+
+/// A word as a shell takes it.
+pub(super) fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%,+".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+/// `kubectl patch` with a merge patch.
+pub(super) fn merge(resource: &str, name: &str, namespace: &str, patch: &Value) -> String {
+    format!(
+        "kubectl patch {resource} {name} -n {namespace} --type=merge -p {}",
+        quoted(&patch.to_string())
+    )
+}
+
+/// A merge patch of the Rollout.
+pub(super) fn patch_rollout(subject: &Subject, patch: &Value) -> String {
+    let resource = format!("rollouts.{}", names::GROUP);
+    merge(&resource, subject.rollout_name(), subject.namespace(), patch)
+}
+
+/// A merge patch of the workload.
+pub(super) fn patch_workload(subject: &Subject, patch: &Value) -> String {
+    let name = &subject.rollout.spec.workload_ref.name;
+    merge(&subject.resource(), name, subject.namespace(), patch)
+}
+
+/// A command of this plugin on the Rollout.
+pub(super) fn ours(subject: &Subject, words: &str) -> String {
+    format!(
+        "kubectl kruise {words} {} -n {}",
+        subject.name(),
+        subject.namespace()
+    )
+}
+
+/// Installs what is missing.
+pub(super) fn install(what: &str) -> String {
+    let space = if what.is_empty() { "" } else { " " };
+    format!(
+        "{} manifests{space}{what} | kubectl apply --server-side -f -",
+        names::CONTROLLER
+    )
+}
+
+/// Starts the pods of a Deployment anew.
+pub(super) fn restart(deployment: &str, namespace: &str) -> String {
+    format!("kubectl rollout restart deployment/{deployment} -n {namespace}")
+}
+
+pub(super) fn scale(deployment: &str, namespace: &str, replicas: u32) -> String {
+    format!("kubectl scale deployment/{deployment} -n {namespace} --replicas={replicas}")
+}
+
+/// Lets the controller govern a custom kind.
+pub(super) fn enable_kind(plural: &str, group: &str) -> String {
+    let resource = super::facts::qualified(plural, group);
+    let role = format!("{}-{resource}", names::CONTROLLER);
+    format!(
+        "kubectl create clusterrole {role} --verb=get,list,watch,patch --resource={resource} && \
+         kubectl label clusterrole {role} {}=true",
+        names::AGGREGATE_TO_CONTROLLER
+    )
+}

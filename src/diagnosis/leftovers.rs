@@ -1,0 +1,115 @@
+//! D13: what an earlier release has left on a workload.
+
+use serde_json::{Value, json};
+
+use super::facts::{Facts, Labelled, qualified};
+use super::{Check, Finding, Severity, commands, installation};
+use crate::admission::rollout::WorkloadClaim;
+use crate::names;
+use crate::workload::{Original, View, adapter_for};
+
+pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
+    let (Some(labelled), Some(rollouts)) = (facts.labelled.seen(), facts.rollouts.seen()) else {
+        let why = facts.labelled.why_not().or(facts.rollouts.why_not());
+        return vec![Finding::skip(Check::Leftovers, why.unwrap_or_default())];
+    };
+    let claims: Vec<_> = rollouts
+        .iter()
+        .filter(|rollout| !rollout.spec.disabled)
+        .filter_map(WorkloadClaim::of)
+        .collect();
+    let left = labelled
+        .iter()
+        .filter_map(|workload| leftover(facts, workload, &claims));
+    super::or_pass(
+        left.collect(),
+        Check::Leftovers,
+        "no workload is held without a Rollout",
+    )
+}
+
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn namespace(object: &Value) -> &str {
+    object["metadata"]["namespace"].as_str().unwrap_or_default()
+}
+
+/// A workload that is held, and that no Rollout will let go.
+fn leftover(facts: &Facts, workload: &Labelled, claims: &[WorkloadClaim]) -> Option<Finding> {
+    let (kind, object) = (&workload.kind, &workload.object);
+    let adapter = adapter_for(kind)?;
+    let view = adapter.view(object).ok()?;
+    let marked = view.marks.hold.is_some();
+    let parked = view.partition.and_then(|partition| partition.count()) == Some(names::HOLD_PARTITION);
+    let claimed = claims.iter().any(|claim| {
+        (&claim.group, &claim.kind, claim.workload.as_str()) == (&kind.group, &kind.kind, name(object))
+    });
+    if claimed || !(marked || parked) {
+        return None;
+    }
+    let resource = qualified(&workload.plural, &kind.group);
+    let subject = format!("{resource}/{}", name(object));
+    let what = match (marked, parked) {
+        (true, true) => "carries the marks of a release and the partition that holds",
+        (true, false) => "carries the marks of a release",
+        _ => "has the partition that holds",
+    };
+    let finding = Finding::new(
+        Check::Leftovers,
+        Severity::Failure,
+        60,
+        format!("{subject} {what}, but no Rollout is in force for it: its updates reach no pod"),
+    )
+    .because(seen(&view))
+    .of(subject);
+    // Admission puts the marks of a governed workload back; only the controller lets go of it.
+    if view.guard().is_some() {
+        let down = installation::is_down(facts);
+        return Some(finding.advice(if down {
+            "start the controller: it lets go of workloads whose Rollout has gone".to_owned()
+        } else {
+            format!("let go of all workloads with: {} uninstall", names::CONTROLLER)
+        }));
+    }
+    let command = commands::merge(
+        &resource,
+        name(object),
+        namespace(object),
+        &release(&view, adapter.partition_path()),
+    );
+    Some(finding.command(command))
+}
+
+fn seen(view: &View) -> String {
+    let partition = view.partition.map_or_else(
+        || names::NO_PARTITION.to_owned(),
+        |partition| partition.to_string(),
+    );
+    match &view.marks.hold {
+        Some(hold) => format!("partition {partition}, granted {}", hold.granted),
+        None => format!("partition {partition}, no marks"),
+    }
+}
+
+/// The patch that takes the marks away and gives back the partition that people asked for.
+fn release(view: &View, path: &[&str]) -> Value {
+    let original = view
+        .marks
+        .hold
+        .as_ref()
+        .map_or(Original::Absent, |hold| hold.original);
+    let partition = match original {
+        Original::Absent => Value::Null,
+        Original::Partition(partition) => partition.value(),
+    };
+    let mut patch = path
+        .iter()
+        .rev()
+        .fold(partition, |inner, name| json!({*name: inner}));
+    let marks = names::RELEASE_MARKS.iter().chain([&names::GUARDED_BY]);
+    let annotations: serde_json::Map<_, _> = marks.map(|mark| ((*mark).to_owned(), Value::Null)).collect();
+    patch["metadata"] = json!({ "annotations": annotations });
+    patch
+}

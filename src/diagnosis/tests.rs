@@ -1,0 +1,563 @@
+use jiff::Timestamp;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::names;
+use crate::workload::{GroupKind, Guard, PodView, TemplateId};
+
+const NOW: &str = "2026-01-05T12:00:00Z";
+/// Two minutes before.
+const LONG_AGO: &str = "2026-01-05T11:58:00Z";
+
+fn now() -> Timestamp {
+    NOW.parse().unwrap()
+}
+
+fn template() -> Value {
+    json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "app", "image": "app:v1"}]}})
+}
+
+/// A workload that its operator has seen, guarded and at rest.
+fn app() -> Value {
+    let guard = Guard::text("u", "web", &TemplateId::of(&template()));
+    json!({
+        "apiVersion": "example.io/v1", "kind": "MyStatefulApp",
+        "metadata": {"name": "app", "namespace": "shop", "uid": "u", "generation": 3, "creationTimestamp": LONG_AGO,
+            "labels": {names::WORKLOAD_TYPE: "statefulset"}, "annotations": {names::GUARDED_BY: guard}},
+        "spec": {"replicas": 5, "template": template(), "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}},
+        "status": {"observedGeneration": 3, "replicas": 5, "readyReplicas": 5, "updatedReplicas": 5,
+            "currentRevision": "app-1", "updateRevision": "app-1"}
+    })
+}
+
+fn rollout() -> Value {
+    json!({
+        "apiVersion": names::API_VERSION, "kind": "Rollout",
+        "metadata": {"name": "web", "namespace": "shop", "uid": "r", "generation": 1, "creationTimestamp": LONG_AGO},
+        "spec": {"workloadRef": {"apiVersion": "example.io/v1", "kind": "MyStatefulApp", "name": "app"},
+            "strategy": {"canary": {"steps": [{"replicas": 1, "pause": {}}, {"replicas": "50%", "pause": {"duration": 300}}, {"replicas": "100%"}]}}},
+        "status": {"observedGeneration": 1, "phase": "Healthy", "currentStepIndex": 3, "currentStepState": "Completed",
+            "conditions": [{"type": "Guarded", "status": "True", "reason": "Proven", "message": ""}],
+            "canaryStatus": {"currentStepIndex": 3, "currentStepState": "Completed"}}
+    })
+}
+
+/// The rollout at a step, in a state.
+fn at(step: i32, state: &str, since: &str) -> Value {
+    let mut rollout = rollout();
+    rollout["status"]["phase"] = json!("Progressing");
+    rollout["status"]["canaryStatus"] = json!({"currentStepIndex": step, "currentStepState": state, "lastUpdateTime": since.replace('Z', ".000000Z"),
+            "canaryRevision": "app-2", "stableRevision": "app-1"});
+    rollout
+}
+
+/// The app in a release.
+fn releasing(partition: i64) -> Value {
+    let mut app = app();
+    app["metadata"]["annotations"][names::IN_PROGRESSING] = json!(r#"{"rolloutName":"web"}"#);
+    app["metadata"]["annotations"][names::GRANTED_PARTITION] = json!(partition.to_string());
+    app["metadata"]["annotations"][names::ORIGINAL_PARTITION] = json!("0");
+    app["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = json!(partition);
+    app["spec"]["template"]["spec"]["containers"][0]["image"] = json!("app:v2");
+    app["status"]["updateRevision"] = json!("app-2");
+    app["status"]["updatedReplicas"] = json!((5 - partition).max(0));
+    app
+}
+
+fn integer() -> Value {
+    json!({"type": "integer"})
+}
+
+fn definition() -> Value {
+    json!({"metadata": {"name": "mystatefulapps.example.io"}, "spec": {"versions": [{"name": "v1", "served": true, "storage": true,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+            "spec": {"type": "object", "properties": {"replicas": integer(), "selector": {"type": "object"},
+                "template": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                "updateStrategy": {"type": "object", "properties": {"type": {"type": "string"},
+                    "rollingUpdate": {"type": "object", "properties": {"partition": integer(), "paused": {"type": "boolean"}}}}}}},
+            "status": {"type": "object", "properties": {"observedGeneration": integer(), "replicas": integer(),
+                "readyReplicas": integer(), "updatedReplicas": integer(),
+                "currentRevision": {"type": "string"}, "updateRevision": {"type": "string"}}}}}}}]}})
+}
+
+fn deployment(name: &str, replicas: i64, available: i64) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"replicas": replicas, "template": {"spec": {"containers": [
+            {"name": "manager", "args": ["--leader-elect"]}]}}},
+        "status": {"availableReplicas": available}})
+}
+
+fn lease(renewed: &str) -> Value {
+    json!({"metadata": {"name": names::CONTROLLER},
+        "spec": {"holderIdentity": "pod-1", "leaseDurationSeconds": 4, "renewTime": renewed}})
+}
+
+fn configuration() -> Value {
+    let name = format!("mystatefulapps.example.io.{}", names::HOLD_WEBHOOK);
+    json!({"metadata": {"name": names::WEBHOOK_CONFIGURATION}, "webhooks": [{"name": name, "failurePolicy": "Fail",
+        "clientConfig": {"caBundle": "QQ==", "service": {"name": "kruise-rollout-webhook", "namespace": "kruise-rollout"}},
+        "objectSelector": {"matchLabels": {names::WORKLOAD_TYPE: "statefulset"}},
+        "rules": [{"apiGroups": ["example.io"], "resources": ["mystatefulapps"], "operations": ["UPDATE"]}]}]})
+}
+
+fn rollouts_definition() -> Value {
+    json!({"spec": {"versions": [{"name": "v1beta1", "served": true, "storage": true, "subresources": {"status": {}}}]}})
+}
+
+fn role() -> Value {
+    json!({"rules": [{"apiGroups": ["example.io"], "resources": ["mystatefulapps"], "verbs": ["get", "list", "watch", "patch"]}]})
+}
+
+/// Facts as JSON, so that a case can change any of them.
+struct Scene {
+    facts: Facts,
+}
+
+impl Scene {
+    fn healthy() -> Self {
+        let subject = Subject {
+            rollout: serde_json::from_value(rollout()).unwrap(),
+            plural: Looked::Seen(Some("mystatefulapps".to_owned())),
+            workload: Looked::Seen(Some(app())),
+            definition: Looked::Seen(Some(definition())),
+            pods: Looked::Seen(Vec::new()),
+            probe: Looked::Seen(Answer::Held),
+        };
+        let right = |verb: &str, resource: &str, purpose: &str| Right {
+            verb: verb.to_owned(),
+            group: names::GROUP.to_owned(),
+            resource: resource.to_owned(),
+            purpose: purpose.to_owned(),
+            allowed: true,
+        };
+        let path = "/usr/bin/kubectl-kruise".to_owned();
+        let facts = Facts {
+            now: now(),
+            namespace: "shop".to_owned(),
+            server: Server {
+                version: "v1.36.3".to_owned(),
+            },
+            definition: Looked::Seen(Some(rollouts_definition())),
+            controller: Controller {
+                namespace: "kruise-rollout".to_owned(),
+                deployments: Looked::Seen(vec![deployment(names::CONTROLLER, 2, 2)]),
+                leases: Looked::Seen(vec![lease(NOW)]),
+            },
+            registrations: Registrations {
+                webhooks: Looked::Seen(vec![configuration()]),
+                policies: Looked::Seen(Some(Vec::new())),
+                bindings: Looked::Seen(Some(Vec::new())),
+                roles: Looked::Seen(vec![role()]),
+                endpoints: Looked::Seen(vec![json!({"endpoints": [{"conditions": {"ready": true}}]})]),
+            },
+            rollouts: Looked::Seen(vec![subject.rollout.clone()]),
+            labelled: Looked::Seen(vec![labelled("app", app())]),
+            subjects: vec![subject],
+            rights: vec![
+                right("get", "rollouts", "every command"),
+                right("patch", "rollouts/status", "rollout approve"),
+            ],
+            user: "ann".to_owned(),
+            programs: Programs {
+                found: vec![path.clone()],
+                running: path,
+                krew: None,
+            },
+        };
+        Self { facts }
+    }
+
+    fn rollout(mut self, rollout: Value) -> Self {
+        self.facts.subjects[0].rollout = serde_json::from_value(rollout).unwrap();
+        self.facts.rollouts = Looked::Seen(vec![self.facts.subjects[0].rollout.clone()]);
+        self
+    }
+
+    fn app(mut self, app: Value) -> Self {
+        self.facts.subjects[0].workload = Looked::Seen(Some(app));
+        self
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Facts)) -> Self {
+        change(&mut self.facts);
+        self
+    }
+
+    fn subject(self, change: impl FnOnce(&mut Subject)) -> Self {
+        self.with(|facts| change(&mut facts.subjects[0]))
+    }
+}
+
+fn labelled(name: &str, mut object: Value) -> Labelled {
+    object["metadata"]["name"] = json!(name);
+    Labelled {
+        kind: GroupKind {
+            group: "example.io".to_owned(),
+            kind: "MyStatefulApp".to_owned(),
+        },
+        plural: "mystatefulapps".to_owned(),
+        object,
+    }
+}
+
+fn edited(mut value: Value, pointer: &str, new: Value) -> Value {
+    *value.pointer_mut(pointer).unwrap() = new;
+    value
+}
+
+fn without(mut value: Value, parent: &str, member: &str) -> Value {
+    value
+        .pointer_mut(parent)
+        .unwrap()
+        .as_object_mut()
+        .unwrap()
+        .remove(member);
+    value
+}
+
+fn label() -> String {
+    names::WORKLOAD_TYPE.to_owned()
+}
+
+fn crashing() -> PodView {
+    PodView::read(&json!({
+        "metadata": {"name": "app-4", "labels": {names::CONTROLLER_REVISION_HASH: "app-2"}},
+        "status": {"conditions": [{"type": "Ready", "status": "False"}], "containerStatuses": [{"name": "app", "ready": false,
+            "image": "app:v2", "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {"exitCode": 1, "reason": "Error"}}}]}}))
+}
+
+fn unschedulable() -> PodView {
+    PodView::read(&json!({
+        "metadata": {"name": "app-4", "labels": {names::CONTROLLER_REVISION_HASH: "app-2"}},
+        "status": {"conditions": [{"type": "Ready", "status": "False"},
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}}))
+}
+
+fn stalled(reason: &str, message: &str) -> Value {
+    let mut rollout = at(1, "StepUpgrade", NOW);
+    let condition = json!({"type": "Stalled", "status": "True", "reason": reason, "message": message});
+    rollout["status"]["conditions"]
+        .as_array_mut()
+        .unwrap()
+        .push(condition);
+    rollout
+}
+
+fn not_guarded(reason: &str, message: &str) -> Value {
+    edited(
+        rollout(),
+        "/status/conditions/0",
+        json!({"type": "Guarded", "status": "False", "reason": reason, "message": message}),
+    )
+}
+
+fn leftover() -> Value {
+    without(
+        releasing(names::HOLD_PARTITION),
+        "/metadata/annotations",
+        names::GUARDED_BY,
+    )
+}
+
+fn two_rollouts(mut facts: Facts) -> Facts {
+    let mut other = facts.subjects[0].rollout.clone();
+    other.metadata.name = Some("late".to_owned());
+    facts.rollouts = Looked::Seen(vec![facts.subjects[0].rollout.clone(), other]);
+    facts
+}
+
+fn remedy(finding: &Finding) -> String {
+    match &finding.remedy {
+        Some(Remedy::Command(text) | Remedy::Advice(text)) => text.clone(),
+        None => String::new(),
+    }
+}
+
+#[test]
+fn what_is_in_order_passes_every_check() {
+    let diagnosis = doctor(&Scene::healthy().facts);
+    let wrong: Vec<_> = diagnosis
+        .findings
+        .iter()
+        .filter(|f| !matches!(f.severity, Severity::Pass | Severity::Note))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let seen: Vec<_> = diagnosis.findings.iter().map(|finding| finding.check).collect();
+    for check in Check::ALL {
+        assert!(seen.contains(&check), "{check:?}");
+    }
+    assert_eq!(
+        (diagnosis.failures, diagnosis.warnings, diagnosis.cause),
+        (0, 0, None)
+    );
+}
+
+/// Each case: what differs from a healthy cluster, the check that tells it, how it counts, words of it, words of the remedy.
+#[rstest]
+#[case::old_server(Scene::healthy().with(|f| f.server.version = "v1.28.4".into()), Check::Server, Severity::Failure, "v1.28.4", "upgrade")]
+#[case::odd_server(Scene::healthy().with(|f| f.server.version = "banana".into()), Check::Server, Severity::Warning, "banana", "1.30")]
+#[case::no_kind(Scene::healthy().with(|f| f.definition = Looked::Seen(None)), Check::Definition, Severity::Failure, "no Rollouts",
+    "kruise-rollout-controller manifests | kubectl apply")]
+#[case::not_served(Scene::healthy().with(|f| f.definition = Looked::Seen(Some(edited(rollouts_definition(), "/spec/versions/0/served", json!(false))))),
+    Check::Definition, Severity::Failure, "not served", "manifests crds")]
+#[case::no_status(Scene::healthy().with(|f| f.definition = Looked::Seen(Some(without(rollouts_definition(), "/spec/versions/0", "subresources")))),
+    Check::Definition, Severity::Failure, "status subresource", "manifests crds")]
+#[case::not_stored(Scene::healthy().with(|f| f.definition = Looked::Seen(Some(edited(rollouts_definition(), "/spec/versions/0/storage", json!(false))))),
+    Check::Definition, Severity::Warning, "not stored", "manifests crds")]
+#[case::scaled_down(Scene::healthy().with(|f| f.controller.deployments = Looked::Seen(vec![deployment(names::CONTROLLER, 0, 0)])),
+    Check::Controller, Severity::Failure, "scaled to 0", "kubectl scale deployment/kruise-rollout-controller -n kruise-rollout --replicas=2")]
+#[case::unavailable(Scene::healthy().with(|f| f.controller.deployments = Looked::Seen(vec![deployment(names::CONTROLLER, 2, 0)])),
+    Check::Controller, Severity::Failure, "no replica", "kubectl rollout restart deployment/kruise-rollout-controller -n kruise-rollout")]
+#[case::nobody_leads(Scene::healthy().with(|f| f.controller.leases = Looked::Seen(vec![lease(LONG_AGO)])),
+    Check::Controller, Severity::Failure, "not running", "kubectl rollout restart")]
+#[case::nobody_holds(Scene::healthy().with(|f| f.controller.leases = Looked::Seen(vec![edited(lease(NOW), "/spec/holderIdentity", json!(""))])),
+    Check::Controller, Severity::Failure, "not running", "kubectl rollout restart")]
+#[case::not_installed(Scene::healthy().with(|f| { f.controller.deployments = Looked::Seen(vec![]); f.controller.leases = Looked::Seen(vec![]); }),
+    Check::Controller, Severity::Failure, "no controller is installed", "manifests | kubectl apply")]
+#[case::two_controllers(Scene::healthy().with(|f| f.controller.deployments = Looked::Seen(vec![
+        deployment(names::CONTROLLER, 2, 2), deployment(names::LEGACY_DEPLOYMENT, 1, 1)])),
+    Check::Controller, Severity::Failure, "two controllers", "kubectl scale deployment/kruise-rollout-controller-manager -n kruise-rollout --replicas=0")]
+#[case::no_right_to_the_kind(Scene::healthy().with(|f| f.registrations.roles = Looked::Seen(vec![])), Check::Kinds, Severity::Failure,
+    "no right to mystatefulapps.example.io", "kubectl create clusterrole kruise-rollout-controller-mystatefulapps.example.io --verb=get,list,watch,patch")]
+#[case::no_right_as_it_says(Scene::healthy().rollout(stalled("WorkloadUnreadable", "forbidden"))
+        .with(|f| f.registrations.roles = Looked::Forbidden("list clusterroles".into())),
+    Check::Kinds, Severity::Failure, "no right", "aggregate-to-controller=true")]
+#[case::not_registered(Scene::healthy().with(|f| f.registrations.webhooks = Looked::Seen(vec![])), Check::Registration, Severity::Failure,
+    "no mutating webhook configuration", "kubectl rollout restart")]
+#[case::kind_not_registered(Scene::healthy().with(|f| f.registrations.webhooks = Looked::Seen(vec![edited(configuration(), "/webhooks/0/rules/0/resources/0", json!("others"))])),
+    Check::Registration, Severity::Failure, "no webhook entry", "kubectl delete mutatingwebhookconfiguration zz-kruise-rollout")]
+#[case::no_trust(Scene::healthy().with(|f| f.registrations.webhooks = Looked::Seen(vec![without(configuration(), "/webhooks/0/clientConfig", "caBundle")])),
+    Check::Registration, Severity::Failure, "no caBundle", "kubectl delete")]
+#[case::other_selector(Scene::healthy().with(|f| f.registrations.webhooks = Looked::Seen(vec![edited(configuration(), "/webhooks/0/objectSelector", json!({}))])),
+    Check::Registration, Severity::Failure, "does not select", "kubectl delete")]
+#[case::may_fail_without_policies(Scene::healthy().with(|f| f.registrations.webhooks = Looked::Seen(vec![edited(configuration(), "/webhooks/0/failurePolicy", json!("Ignore"))])),
+    Check::Registration, Severity::Failure, "policy kruise-rollout-hold-statefulset", "kubectl delete")]
+#[case::no_endpoint(Scene::healthy().with(|f| f.registrations.endpoints = Looked::Seen(vec![])), Check::Registration, Severity::Failure,
+    "no ready endpoint", "kubectl rollout restart")]
+#[case::refused(Scene::healthy().subject(|s| s.probe = Looked::Seen(Answer::Refused("failed calling webhook \"x\"".into()))),
+    Check::Admission, Severity::Failure, "is refused", "start the controller")]
+#[case::not_held(Scene::healthy().subject(|s| s.probe = Looked::Seen(Answer::NotHeld)), Check::Admission, Severity::Failure, "roll at once", "kubectl delete")]
+#[case::no_label(Scene::healthy().app(without(app(), "/metadata", "labels")), Check::Label, Severity::Failure, "no label",
+    "kubectl kruise workload label mystatefulapps.example.io/app -n shop")]
+#[case::wrong_label(Scene::healthy().app(edited(app(), "/metadata/labels", json!({label(): "StatefulSet"}))), Check::Label, Severity::Failure,
+    "not statefulset", "--overwrite")]
+#[case::pruned(Scene::healthy().subject(|s| s.definition = Looked::Seen(Some(without(definition(),
+        "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/updateStrategy/properties/rollingUpdate/properties", "partition")))),
+    Check::Fitness, Severity::Failure, "the schema lacks it", "kubectl patch crd mystatefulapps.example.io --type=json")]
+#[case::cannot_be_held(Scene::healthy().rollout(not_guarded("PartitionPruned", "it came back without the partition")),
+    Check::Fitness, Severity::Failure, "came back without", "workload check")]
+#[case::malformed(Scene::healthy().app(edited(app(), "/spec/replicas", json!("five"))), Check::Fitness, Severity::Failure, "spec.replicas", "correct")]
+#[case::no_observed_generation(Scene::healthy().app(without(app(), "/status", "observedGeneration")), Check::Operator, Severity::Failure,
+    "status.observedGeneration", "have the operator report")]
+#[case::no_update_revision(Scene::healthy().app(without(app(), "/status", "updateRevision")), Check::Operator, Severity::Failure,
+    "status.updateRevision", "have the operator report")]
+#[case::no_updated_replicas(Scene::healthy().app(without(app(), "/status", "updatedReplicas")), Check::Operator, Severity::Failure,
+    "status.updatedReplicas", "have the operator report")]
+#[case::operator_gone(Scene::healthy().app(edited(app(), "/metadata/generation", json!(4))), Check::Operator, Severity::Failure, "is not running", "start the operator")]
+#[case::operator_never_there(Scene::healthy().app(without(app(), "", "status")), Check::Operator, Severity::Failure, "has reported no status", "start the operator")]
+#[case::missing(Scene::healthy().subject(|s| s.workload = Looked::Seen(None)), Check::Reference, Severity::Failure,
+    "there is no mystatefulapps.example.io/app", "kubectl get mystatefulapps.example.io -n shop")]
+#[case::no_such_kind(Scene::healthy().subject(|s| { s.plural = Looked::Seen(None); s.workload = Looked::Seen(None) }), Check::Reference, Severity::Failure,
+    "no kind MyStatefulApp", "install its CRD")]
+#[case::two_rollouts(Scene { facts: two_rollouts(Scene::healthy().facts) }, Check::Reference, Severity::Failure, "two Rollouts",
+    "kubectl delete rollouts.rollouts.kruise.io late -n shop")]
+#[case::crash(Scene::healthy().rollout(at(1, "StepUpgrade", NOW)).app(releasing(4)).subject(|s| s.pods = Looked::Seen(vec![crashing()])),
+    Check::Progress, Severity::Failure, "exit code 1", "kubectl kruise rollout undo rollout/web -n shop --yes")]
+#[case::no_room(Scene::healthy().rollout(at(1, "StepUpgrade", NOW)).app(releasing(4)).subject(|s| s.pods = Looked::Seen(vec![unschedulable()])),
+    Check::Progress, Severity::Failure, "no node", "kubectl describe pod app-4")]
+#[case::overdue(Scene::healthy().rollout(at(2, "StepPaused", "2026-01-05T11:50:00Z")).app(releasing(2)), Check::Progress, Severity::Failure,
+    "is over since 300 s", "kubectl rollout restart")]
+#[case::approved_and_forgotten(Scene::healthy().rollout(at(1, "StepReady", LONG_AGO)).app(releasing(4)), Check::Progress, Severity::Failure,
+    "has been Approved for 120 s", "kubectl rollout restart")]
+#[case::not_looked_at(Scene::healthy().rollout(edited(rollout(), "/metadata/generation", json!(2))), Check::Progress, Severity::Failure,
+    "has not looked at", "kubectl rollout restart")]
+#[case::deadline(Scene::healthy().rollout(stalled("ProgressDeadlineExceeded", "no progress since noon")).app(releasing(4)),
+    Check::Progress, Severity::Failure, "no progress", "undo")]
+#[case::no_plan(Scene::healthy().rollout(stalled("InvalidPlan", "steps[0]")), Check::Progress, Severity::Failure, "steps[0]", "rollout lint -f -")]
+#[case::finalizer(Scene::healthy().rollout({ let mut r = rollout(); r["metadata"]["deletionTimestamp"] = json!(NOW); r["metadata"]["finalizers"] = json!(["x/y"]); r }),
+    Check::Progress, Severity::Warning, "waits for x/y", "finalizers")]
+#[case::on_delete(Scene::healthy().app(edited(app(), "/spec/updateStrategy/type", json!("OnDelete"))), Check::Settings, Severity::Failure, "OnDelete",
+    r#"kubectl patch mystatefulapps.example.io app -n shop --type=merge -p '{"spec":{"updateStrategy":{"type":"RollingUpdate"}}}'"#)]
+#[case::operator_paused(Scene::healthy().app(edited(app(), "/spec/updateStrategy/rollingUpdate", json!({"partition": 0, "paused": true}))),
+    Check::Settings, Severity::Failure, "paused", r#""paused":false"#)]
+#[case::no_replicas(Scene::healthy().app(edited(app(), "/spec/replicas", json!(0))), Check::Settings, Severity::Warning, "0 replicas",
+    "kubectl scale mystatefulapps.example.io/app -n shop --replicas=1")]
+#[case::leftover(Scene::healthy().with(|f| f.labelled = Looked::Seen(vec![labelled("old", leftover())])), Check::Leftovers, Severity::Failure,
+    "no Rollout is in force", "kubectl patch mystatefulapps.example.io old -n shop --type=merge")]
+#[case::guarded_leftover(Scene::healthy().with(|f| f.labelled = Looked::Seen(vec![labelled("old", releasing(4))])), Check::Leftovers, Severity::Failure,
+    "no Rollout is in force", "uninstall")]
+#[case::parked(Scene::healthy().with(|f| f.labelled = Looked::Seen(vec![labelled("old",
+        edited(app(), "/spec/updateStrategy/rollingUpdate/partition", json!(32767)))])), Check::Leftovers, Severity::Failure, "the partition that holds", "uninstall")]
+#[case::may_not_approve(Scene::healthy().with(|f| f.rights[1].allowed = false), Check::Rights, Severity::Warning,
+    "may not patch rollouts.rollouts.kruise.io/status", "kubectl create rolebinding kruise-rollout-approver-ann -n shop --clusterrole=kruise-rollout-approver --user=ann")]
+#[case::may_not_get(Scene::healthy().with(|f| f.rights[0].allowed = false), Check::Rights, Severity::Warning, "may not get",
+    "kubectl create role get-rollouts-ann -n shop --verb=get --resource=rollouts.rollouts.kruise.io && ")]
+#[case::other_plugin(Scene::healthy().with(|f| f.programs.krew = Some("/krew".into())), Check::Program, Severity::Warning, "krew", "kubectl krew uninstall kruise")]
+#[case::shadowed(Scene::healthy().with(|f| f.programs.found.insert(0, "/bin/kubectl-kruise".into())), Check::Program, Severity::Warning, "another", "/bin/kubectl-kruise")]
+#[case::not_in_path(Scene::healthy().with(|f| f.programs.found.clear()), Check::Program, Severity::Warning, "no folder of PATH", "put")]
+fn each_trouble_is_found_by_its_check(
+    #[case] scene: Scene,
+    #[case] check: Check,
+    #[case] severity: Severity,
+    #[case] words: &str,
+    #[case] mends: &str,
+) {
+    let diagnosis = doctor(&scene.facts);
+    let found = diagnosis
+        .findings
+        .iter()
+        .find(|f| f.check == check && f.severity == severity && f.message.contains(words));
+    let found = found.unwrap_or_else(|| panic!("{:#?}", diagnosis.findings));
+    assert!(remedy(found).contains(mends), "{found:#?}");
+}
+
+/// What waits for a person, or for the clock, is no fault.
+#[rstest]
+#[case::approval(Scene::healthy().rollout(at(1, "StepPaused", LONG_AGO)).app(releasing(4)), "waits for approval", "kubectl kruise rollout approve rollout/web -n shop")]
+#[case::timer(Scene::healthy().rollout(at(2, "StepPaused", LONG_AGO)).app(releasing(2)), "goes on by itself in 180 s", "approve")]
+#[case::paused(Scene::healthy().rollout(edited(at(1, "StepUpgrade", NOW), "/spec/strategy/canary", rollout()["spec"]["strategy"]["canary"].clone()))
+    .app(releasing(4)).subject(|s| s.rollout.spec.strategy.paused = true), "spec.strategy.paused", r#""paused":false"#)]
+#[case::disabled(Scene::healthy().rollout({ let mut r = edited(rollout(), "/status/phase", json!("Disabled")); r["spec"]["disabled"] = json!(true); r }),
+    "spec.disabled", r#""disabled":false"#)]
+#[case::at_rest(Scene::healthy(), "nothing is being released", "")]
+fn what_a_release_waits_for_is_a_note(#[case] scene: Scene, #[case] words: &str, #[case] mends: &str) {
+    let diagnosis = doctor(&scene.facts);
+    assert_eq!(diagnosis.failures, 0, "{:#?}", diagnosis.findings);
+    let explanation = explain(&scene.facts).unwrap();
+    let first = &explanation.causes[0];
+    assert_eq!(first.severity, Severity::Note, "{first:#?}");
+    assert!(
+        first.message.contains(words) && remedy(first).contains(mends),
+        "{first:#?}"
+    );
+}
+
+#[test]
+fn what_may_not_be_looked_at_is_skipped_with_the_right_that_is_missing() {
+    let scene = Scene::healthy().with(|facts| {
+        facts.definition = Looked::Forbidden("get customresourcedefinitions".to_owned());
+        facts.controller.deployments = Looked::Forbidden("list deployments.apps".to_owned());
+        facts.controller.leases = Looked::Forbidden("list leases.coordination.k8s.io".to_owned());
+        facts.registrations = Registrations {
+            webhooks: Looked::Forbidden("get mutatingwebhookconfigurations".to_owned()),
+            roles: Looked::Forbidden("list clusterroles".to_owned()),
+            ..Registrations::default()
+        };
+        facts.labelled = Looked::Forbidden("list mystatefulapps.example.io".to_owned());
+        facts.subjects[0].definition = Looked::Forbidden("get customresourcedefinitions".to_owned());
+        facts.subjects[0].probe = Looked::Forbidden("patch mystatefulapps.example.io".to_owned());
+    });
+    let diagnosis = doctor(&scene.facts);
+    assert_eq!(
+        (diagnosis.failures, diagnosis.warnings),
+        (0, 0),
+        "{:#?}",
+        diagnosis.findings
+    );
+    for (check, right) in [
+        (Check::Definition, "get customresourcedefinitions"),
+        (Check::Controller, "list deployments.apps"),
+        (Check::Kinds, "list clusterroles"),
+        (Check::Registration, "get mutatingwebhookconfigurations"),
+        (Check::Admission, "patch mystatefulapps"),
+        (Check::Fitness, "get customresourcedefinitions"),
+        (Check::Leftovers, "list mystatefulapps"),
+    ] {
+        let found = diagnosis
+            .findings
+            .iter()
+            .find(|finding| finding.check == check)
+            .unwrap();
+        assert_eq!(found.severity, Severity::Skipped, "{found:#?}");
+        assert!(
+            found.message.contains(&format!("you may not {right}")),
+            "{found:#?}"
+        );
+    }
+    let unseen = explain(&scene.facts).unwrap().unseen;
+    assert!(
+        unseen.iter().any(|finding| finding.check == Check::Fitness),
+        "{unseen:#?}"
+    );
+}
+
+#[test]
+fn the_nearest_cause_comes_first_and_what_it_would_wait_for_otherwise_last() {
+    // The operator is gone since the controller granted a pod; nothing else is wrong.
+    let mut app = releasing(4);
+    app["metadata"]["generation"] = json!(5);
+    let scene = Scene::healthy().rollout(at(1, "StepUpgrade", NOW)).app(app);
+    let explanation = explain(&scene.facts).unwrap();
+    assert_eq!(explanation.causes.len(), 1, "{:#?}", explanation.causes);
+    assert!(explanation.causes[0].message.contains("is not running"));
+    // The controller is down too: that comes first.
+    let scene = scene.with(|facts| facts.controller.leases = Looked::Seen(vec![lease(LONG_AGO)]));
+    let explanation = explain(&scene.facts).unwrap();
+    assert_eq!(
+        explanation.causes[0].check,
+        Check::Controller,
+        "{:#?}",
+        explanation.causes
+    );
+    let diagnosis = doctor(&scene.facts);
+    assert_eq!(
+        diagnosis.findings[diagnosis.cause.unwrap()].check,
+        Check::Controller
+    );
+    assert!(explanation.causes.len() <= 5);
+}
+
+#[rstest]
+#[case(&["--leader-elect"], Some(r#""path":"/spec/template/spec/containers/0/args/-","value":"--filter-workload-type=false""#))]
+#[case(&["--filter-workload-type=true"], Some(r#""op":"replace","path":"/spec/template/spec/containers/0/args/0""#))]
+#[case(&["--filter-workload-type=false"], None)]
+fn the_existing_controller_takes_custom_kinds_only_when_told(
+    #[case] args: &[&str],
+    #[case] mends: Option<&str>,
+) {
+    let scene = Scene::healthy().with(|facts| {
+        let mut manager = deployment(names::LEGACY_DEPLOYMENT, 1, 1);
+        manager["spec"]["template"]["spec"]["containers"][0]["args"] = json!(args);
+        facts.controller.deployments = Looked::Seen(vec![manager]);
+        facts.controller.leases = Looked::Seen(vec![]);
+        let webhook = json!({"name": "munifiedworload.kb.io", "clientConfig": {"caBundle": "QQ=="}});
+        facts.registrations.webhooks = Looked::Seen(vec![
+            json!({"metadata": {"name": names::LEGACY_WEBHOOK_CONFIGURATION}, "webhooks": [webhook]}),
+        ]);
+    });
+    let diagnosis = doctor(&scene.facts);
+    let kinds = diagnosis
+        .findings
+        .iter()
+        .find(|finding| finding.check == Check::Kinds)
+        .unwrap();
+    match mends {
+        Some(text) => assert!(remedy(kinds).contains(text), "{kinds:#?}"),
+        None => assert_eq!(kinds.severity, Severity::Pass, "{kinds:#?}"),
+    }
+    assert_eq!(
+        diagnosis.failures,
+        usize::from(mends.is_some()),
+        "{:#?}",
+        diagnosis.findings
+    );
+}
+
+#[test]
+fn the_keys_of_the_answer_are_stable() {
+    let scene = Scene::healthy().app(without(app(), "/metadata", "labels"));
+    let json = serde_json::to_value(doctor(&scene.facts)).unwrap();
+    let label = json["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|finding| finding["check"] == "D07")
+        .unwrap();
+    assert_eq!(label["severity"], "failure");
+    assert_eq!(label["subject"], "rollout/web");
+    assert!(label["command"].is_string(), "{label:#}");
+    assert_eq!(json["kind"], "Diagnosis");
+    assert_eq!(json["apiVersion"], "kruise.cli/v1");
+}
