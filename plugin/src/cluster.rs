@@ -1,6 +1,9 @@
 //! The API server: reads and writes, each with a deadline and an error that says what to do.
 
+mod event;
+mod feed;
 mod kind;
+mod link;
 mod pod;
 mod watch;
 mod workload;
@@ -21,7 +24,8 @@ use crate::cli::{DryRun, Writing};
 use crate::connect::chain;
 use crate::error::Error;
 
-pub(crate) use watch::Feeds;
+pub(crate) use event::Happening;
+pub(crate) use watch::{Arrival, Feeds};
 pub(crate) use workload::Workload;
 pub(crate) use world::World;
 

@@ -7,7 +7,6 @@ mod undo;
 mod version;
 
 use clap::CommandFactory;
-use jiff::Timestamp;
 use kruise_rollout::intent::Refusal;
 
 use crate::cli::{Cli, Command, DryRun, RolloutCommand, WorkloadCommand};
@@ -28,6 +27,7 @@ pub(crate) async fn run(cli: Cli, ui: &mut Ui) -> Result<u8, Error> {
         }) => match command {
             RolloutCommand::Approve(command) => approve::run(&command, &connect(connection).await?, ui).await,
             RolloutCommand::Status(command) => status::run(&command, &connect(connection).await?, ui).await,
+            RolloutCommand::Wait(command) => status::wait(&command, &connect(connection).await?, ui).await,
             RolloutCommand::Undo(command) => undo::run(&command, &connect(connection).await?, ui).await,
         },
         Some(Command::Workload {
@@ -62,11 +62,6 @@ fn completion(ui: &mut Ui, shell: clap_complete::Shell) -> Result<u8, Error> {
     clap_complete::generate(shell, &mut command, name, &mut script);
     ui.answer(String::from_utf8_lossy(&script).trim_end())?;
     Ok(0)
-}
-
-/// The time. Everything below is told it.
-fn now() -> Timestamp {
-    Timestamp::now()
 }
 
 /// How an answer ends when nothing was stored.
