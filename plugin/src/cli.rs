@@ -2,9 +2,11 @@
 
 pub(crate) mod approve;
 mod diagnose;
+pub(crate) mod status;
 pub(crate) mod steer;
 pub(crate) mod targets;
 pub(crate) mod undo;
+mod wait;
 pub(crate) mod writing;
 
 use std::time::Duration;
@@ -19,6 +21,9 @@ use steer::{Disable, Jump, Restart, Retry, Steer};
 use undo::{Abort, Undo};
 use writing::Writing;
 
+pub(crate) use status::{Follow, Pods, Status, Until, Watching};
+pub(crate) use wait::Wait;
+
 /// Exit codes, at the end of the help.
 const EXIT_CODES: &str = "Exit codes:
   0  done, or nothing to do
@@ -26,7 +31,7 @@ const EXIT_CODES: &str = "Exit codes:
   2  usage error
   3  negative verdict: the rollout is failing or not in force
   4  --timeout is over
-  5  waiting for approval (with --exit-on-pause)
+  5  waiting for approval, or paused (with --exit-on-pause)
   6  rolled back or superseded
   130, 143  interrupted, terminated";
 
@@ -63,6 +68,9 @@ pub(crate) struct Global {
     /// Same as --color=never
     #[arg(long, global = true, hide = true)]
     no_color: bool,
+    /// Draw with ASCII characters only, as is done where the locale is not UTF-8
+    #[arg(long, global = true, help_heading = "Output")]
+    pub(crate) ascii: bool,
 }
 
 impl Global {
@@ -74,7 +82,7 @@ impl Global {
 /// When to use colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
-    /// On a terminal, unless NO_COLOR is set or TERM is dumb.
+    /// On a terminal, unless NO_COLOR is set or TERM is dumb; CLICOLOR_FORCE=1 makes it everywhere.
     #[default]
     Auto,
     /// Always.
@@ -221,6 +229,9 @@ pub(crate) enum RolloutCommand {
     /// rolled back or failing.
     #[command(after_help = EXIT_CODES)]
     Status(Status),
+    /// Wait until a release has come so far
+    #[command(after_help = EXIT_CODES)]
+    Wait(Wait),
     /// Take a workload back to an earlier pod template
     ///
     /// In mid-release this is the stable template, and pods return to it at once. At rest it is the last other template, and
@@ -268,41 +279,6 @@ pub(crate) enum Output {
     Yaml,
     /// The resource and its name.
     Name,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct Status {
-    /// NAME, rollout/NAME or rollout NAME; or a workload, TYPE/NAME, for the Rollout that releases it
-    #[arg(required = true, num_args = 1..=2, value_name = "TARGET")]
-    pub(crate) target: Vec<String>,
-    /// Follow the release to its end
-    #[arg(short, long, value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true,
-        default_missing_value = "true", action = clap::ArgAction::Set)]
-    pub(crate) watch: bool,
-    /// How long to follow it, such as 30s or 10m; 0 follows to the end
-    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = parse_duration)]
-    pub(crate) timeout: Duration,
-    /// End with exit code 5 when the release waits for approval
-    #[arg(long)]
-    pub(crate) exit_on_pause: bool,
-    /// How long a failure must last to end with exit code 3; `off` never ends
-    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = parse_grace)]
-    pub(crate) fail_fast: Grace,
-    /// Print the report in this format
-    #[arg(short, long, value_name = "FORMAT")]
-    pub(crate) output: Option<Output>,
-}
-
-/// How long a failure may last; `None` is for ever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Grace(pub(crate) Option<Duration>);
-
-fn parse_grace(text: &str) -> Result<Grace, String> {
-    if text == "off" {
-        Ok(Grace(None))
-    } else {
-        parse_duration(text).map(|time| Grace(Some(time)))
-    }
 }
 
 #[derive(Args, Debug)]
@@ -412,11 +388,7 @@ mod tests {
         assert!(status("k rollout status web --watch").watch);
         assert!(status("k rollout status web -w").watch);
         assert!(!status("k rollout status web --watch=false").watch);
-        assert_eq!(status("k rollout status rollout web").target, ["rollout", "web"]);
-        assert_eq!(
-            status("k rollout status web --fail-fast off").fail_fast,
-            Grace(None)
-        );
+        assert_eq!(status("k rollout status rollout web").targets, ["rollout", "web"]);
         let dry_run = |line: &str| match parse(line).unwrap().command {
             Some(Command::Rollout {
                 command: Some(RolloutCommand::Approve(approve)),

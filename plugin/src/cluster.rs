@@ -1,8 +1,11 @@
 //! The API server: reads and writes, each with a deadline and an error that says what to do.
 
+mod event;
 mod facts;
+mod feed;
 mod kind;
 mod labelled;
+mod link;
 mod look;
 mod pod;
 mod search;
@@ -25,9 +28,10 @@ use serde_json::Value;
 use crate::connect::chain;
 use crate::error::Error;
 
+pub(crate) use event::Happening;
 pub(crate) use facts::Scope;
 pub(crate) use targets::Chosen;
-pub(crate) use watch::Feeds;
+pub(crate) use watch::{Arrival, Feeds};
 pub(crate) use workload::Workload;
 pub(crate) use world::World;
 pub(crate) use write::Write;

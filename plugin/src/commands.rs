@@ -24,7 +24,6 @@ pub(crate) use lint::Located;
 pub(crate) use list::Item;
 
 use clap::CommandFactory;
-use jiff::Timestamp;
 use kruise_rollout::intent::Refusal;
 
 use crate::cli::{Cli, Command, RolloutCommand, WorkloadCommand};
@@ -88,6 +87,7 @@ async fn of_rollout(command: RolloutCommand, cluster: &Cluster, ui: &mut Ui) -> 
         RolloutCommand::Undo(command) => undo::undo(&command, cluster, ui).await,
         RolloutCommand::Abort(command) => undo::abort(&command, cluster, ui).await,
         RolloutCommand::Status(command) => status::run(&command, cluster, ui).await,
+        RolloutCommand::Wait(command) => status::wait(&command, cluster, ui).await,
         RolloutCommand::Explain(command) => explain::run(&command, cluster, ui).await,
         RolloutCommand::Plan(_) | RolloutCommand::Lint(_) => Ok(0),
     }
@@ -114,11 +114,6 @@ fn completion(ui: &mut Ui, shell: clap_complete::Shell) -> Result<u8, Error> {
     clap_complete::generate(shell, &mut command, name, &mut script);
     ui.answer(String::from_utf8_lossy(&script).trim_end())?;
     Ok(0)
-}
-
-/// The time. Everything below is told it.
-fn now() -> Timestamp {
-    Timestamp::now()
 }
 
 /// Writes that lost a race are tried so often in all.

@@ -9,6 +9,8 @@ mod commands;
 mod connect;
 mod duration;
 mod error;
+mod follow;
+mod format;
 mod manifests;
 mod render;
 mod target;
@@ -35,7 +37,7 @@ fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    let mut ui = Ui::detect(cli.global.color());
+    let mut ui = Ui::detect(cli.global.color()).ascii(cli.global.ascii);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let outcome = match runtime {
         Ok(runtime) => runtime.block_on(interruptible(commands::run(cli, &mut ui))),

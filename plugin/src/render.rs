@@ -3,17 +3,22 @@
 mod change;
 mod diagnosis;
 mod diff;
+mod fit;
 mod frame;
 mod look;
+mod pods;
+mod scene;
+mod steps;
 
 use kruise_rollout::names;
 use kruise_rollout::report::{PauseReport, Problem, RolloutReport, State, Verdict};
 
-pub(crate) use change::{change, second, stamped, verdict};
+pub(crate) use change::{change, happening, second, stamped, verdict};
 pub(crate) use diagnosis::{diagnosis, explanation, fitness, preview, problem, workloads};
 pub(crate) use diff::diff;
-pub(crate) use frame::{Bar, Frame, frame};
+pub(crate) use frame::{frame, rows};
 pub(crate) use look::report;
+pub(crate) use scene::{Scene, Shown, Size};
 
 use crate::ui::style::{Role, Theme};
 
@@ -28,11 +33,19 @@ pub(crate) fn plain(text: &str) -> String {
     for c in text.chars() {
         match c {
             '\n' | '\t' => harmless.push(' '),
-            c if c.is_control() => harmless.extend(c.escape_default()),
+            c if c.is_control() || is_invisible(c) => harmless.extend(c.escape_default()),
             c => harmless.push(c),
         }
     }
     harmless
+}
+
+/// Characters that turn the direction of text, break lines or have no width: what is read is not what is there.
+fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+    )
 }
 
 /// How a state looks.

@@ -12,6 +12,7 @@ use dialoguer::console::Term;
 
 use crate::cli::Color;
 use crate::error::Error;
+use crate::render::{Size, plain};
 use live::Live;
 use prompt::{Ask, Terminal};
 use screen::Screen;
@@ -32,11 +33,13 @@ impl Ui {
     pub(crate) fn detect(color: Color) -> Self {
         let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let forced =
+            std::env::var_os("CLICOLOR_FORCE").is_some_and(|value| !value.is_empty() && value != "0");
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let coloured = |terminal: bool| match color {
             Color::Always => true,
             Color::Never => false,
-            Color::Auto => terminal && !dumb && !set("NO_COLOR"),
+            Color::Auto => forced || (terminal && !dumb && !set("NO_COLOR")),
         };
         let unicode = style::is_unicode(
             ["LC_ALL", "LC_CTYPE", "LANG"]
@@ -66,6 +69,13 @@ impl Ui {
         }
     }
 
+    /// Draws with ASCII characters only, where that is asked for.
+    pub(crate) fn ascii(mut self, asked: bool) -> Self {
+        self.theme.unicode &= !asked;
+        self.talk_theme.unicode &= !asked;
+        self
+    }
+
     /// How answers look.
     pub(crate) fn theme(&self) -> Theme {
         self.theme
@@ -77,31 +87,39 @@ impl Ui {
         Ok(self.answer.flush()?)
     }
 
-    /// A line of talk. Whoever has closed stderr does not want it.
-    pub(crate) fn say(&mut self, line: &str) {
-        let _ = writeln!(self.talk, "{line}");
+    /// Lines of talk; what servers say in them is made harmless. Whoever has closed stderr does not want it.
+    pub(crate) fn say(&mut self, text: &str) {
+        self.talk("", text);
+    }
+
+    fn talk(&mut self, word: &str, text: &str) {
+        let harmless: Vec<_> = text.split('\n').map(plain).collect();
+        let _ = writeln!(self.talk, "{word}{}", harmless.join("\n"));
     }
 
     /// An error.
     pub(crate) fn fail(&mut self, message: &str) {
         let word = self.talk_theme.paint(Role::Bad, "error:");
-        self.say(&format!("{word} {message}"));
+        self.talk(&format!("{word} "), message);
     }
 
     /// The way on.
     pub(crate) fn hint(&mut self, hint: &str) {
         let word = self.talk_theme.paint(Role::Waiting, "hint:");
-        self.say(&format!("{word} {hint}"));
+        self.talk(&format!("{word} "), hint);
     }
 
     /// The live view, where standard output is a terminal that can be drawn on.
     pub(crate) fn live(&self) -> Option<Live> {
         let size = || {
             let (rows, columns) = Term::stdout().size();
-            (columns, rows)
+            Size {
+                columns: columns.into(),
+                rows: rows.into(),
+            }
         };
         self.live
-            .then(|| Live::new(Screen::new(Box::new(std::io::stdout()), size), self.theme))
+            .then(|| Live::new(Screen::new(Box::new(std::io::stdout()), size)))
     }
 
     /// Asks a yes-no question. `None` when nobody is there to ask.

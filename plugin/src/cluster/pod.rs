@@ -33,7 +33,9 @@ impl Pod {
             "name": self.metadata.name,
             "labels": self.metadata.labels,
             "ownerReferences": self.metadata.owner_references,
+            "creationTimestamp": self.metadata.creation_timestamp,
             "deletionTimestamp": self.metadata.deletion_timestamp,
+            "deletionGracePeriodSeconds": self.metadata.deletion_grace_period_seconds,
         });
         Kept {
             view: PodView::read(&json!({ "metadata": metadata, "status": self.status })),

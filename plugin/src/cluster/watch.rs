@@ -1,40 +1,44 @@
 //! Following Rollout, workload and pods.
 
-use futures::stream::BoxStream;
-use futures::{FutureExt, StreamExt};
+use std::time::Duration;
+
+use futures::FutureExt;
+use k8s_openapi::api::core::v1::Event as KubeEvent;
 use kruise_rollout::api::v1beta1::Rollout;
 use kube::api::Api;
 use kube::core::DynamicObject;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 
+use super::feed::{Event, Feed, Selected, Watched, next};
+use super::link::{Link, Part};
 use super::pod::{Kept, Owners, Pod};
 use super::world::Known;
 use super::{Cluster, Workload, World};
 use crate::error::Error;
 
-/// Seconds after which a watch is opened anew, so that a dead connection is noticed.
-const WATCH: u32 = 60;
-
-type Feed<K> = Option<BoxStream<'static, watcher::Result<Event<K>>>>;
-
 /// The watches of one Rollout. They list and watch, come back after a broken connection, and list again when the server has
-/// forgotten where they were.
+/// forgotten where they were. What may be read but not watched is read now and then.
 pub(crate) struct Feeds {
     cluster: Cluster,
     name: String,
     uid: Option<String>,
-    rollout: Feed<Rollout>,
-    workload: Feed<DynamicObject>,
-    pods: Feed<Pod>,
+    rollout: Option<Feed<Rollout>>,
+    workload: Option<Feed<DynamicObject>>,
+    pods: Option<Feed<Pod>>,
+    /// Events of the Rollout, and of its workload.
+    events: [Option<Feed<KubeEvent>>; 2],
+    wants_events: bool,
+    /// What is read now and then, and when.
+    polled: Vec<Part>,
+    interval: Duration,
+    poll: Option<Interval>,
     /// The workload that is watched, without its object's state.
     target: Option<Workload>,
     /// Whose pods are watched.
     owners: Option<Owners>,
     /// What arrived since a list began.
     listed: Listed,
-    /// What broke, until it works again.
-    broken: Option<String>,
+    link: Link,
 }
 
 #[derive(Default)]
@@ -42,32 +46,58 @@ struct Listed {
     rollout: bool,
     workload: bool,
     pods: Vec<Kept>,
+    /// Events that were listed once are history from then on.
+    events: [bool; 2],
 }
 
 /// A change that has not been taken in.
 pub(crate) enum Arrival {
-    Rollout(Box<watcher::Result<Event<Rollout>>>),
-    Workload(watcher::Result<Event<DynamicObject>>),
-    Pods(watcher::Result<Event<Pod>>),
+    Rollout(Box<kube::Result<Event<Rollout>>>),
+    Workload(kube::Result<Event<DynamicObject>>),
+    Pods(kube::Result<Event<Pod>>),
+    Events(usize, Box<kube::Result<Event<KubeEvent>>>),
+    /// It is time to read what may not be watched.
+    Look,
+}
+
+/// What came of a watch.
+enum Heard<K> {
+    Event(Event<K>),
+    /// It is broken, and comes back by itself.
+    Nothing,
+    /// It is not allowed.
+    Refused(Error),
 }
 
 impl Feeds {
-    /// Starts to follow what `world` has been read from.
-    pub(crate) fn new(cluster: &Cluster, name: &str, world: &World, workload: Option<Workload>) -> Self {
+    /// Starts to follow what `world` has been read from. What may not be watched is read every `interval`.
+    pub(crate) fn new(
+        cluster: &Cluster,
+        name: &str,
+        world: &World,
+        workload: Option<Workload>,
+        interval: Duration,
+        wants_events: bool,
+    ) -> Self {
         let api: Api<Rollout> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
-        let rollout = watcher(api, by_name(name)).default_backoff().boxed();
         let mut feeds = Self {
             cluster: cluster.clone(),
             name: name.to_owned(),
             uid: world.rollout.metadata.uid.clone(),
-            rollout: Some(rollout),
+            rollout: Some(Feed::new(api, Selected::name(name))),
             workload: None,
             pods: None,
+            events: [None, None],
+            wants_events,
+            polled: Vec::new(),
+            interval,
+            poll: None,
             target: None,
             owners: None,
             listed: Listed::default(),
-            broken: None,
+            link: Link::default(),
         };
+        feeds.follow_events(0, feeds.uid.clone().as_deref());
         if let Some(workload) = workload {
             feeds.follow_workload(workload);
         }
@@ -81,17 +111,32 @@ impl Feeds {
         feeds
     }
 
+    /// Since when the API server is not heard, and why.
+    pub(crate) fn broken(&self) -> Option<(Instant, &str)> {
+        self.link.broken()
+    }
+
     fn follow_workload(&mut self, workload: Workload) {
         let api = self.cluster.objects(&workload.resource);
-        self.workload = Some(watcher(api, by_name(&workload.name)).default_backoff().boxed());
+        self.workload = Some(Feed::new(api, Selected::name(&workload.name)));
+        self.follow_events(1, workload.object["metadata"]["uid"].as_str());
         self.target = Some(workload);
+    }
+
+    fn follow_events(&mut self, of: usize, uid: Option<&str>) {
+        let Some(uid) = uid.filter(|_| self.wants_events) else {
+            return;
+        };
+        let api: Api<KubeEvent> = Api::namespaced(self.cluster.client.clone(), &self.cluster.namespace);
+        let fields = Some(format!("involvedObject.uid={uid}"));
+        self.events[of] = Some(Feed::new(api, Selected { fields, labels: None }));
+        self.listed.events[of] = false;
     }
 
     fn follow_pods(&mut self, owner: String) {
         let api: Api<Pod> = Api::namespaced(self.cluster.client.clone(), &self.cluster.namespace);
-        let mut config = watcher::Config::default().timeout(WATCH).page_size(super::PAGE);
-        config.label_selector = self.target.as_ref().and_then(Workload::selector);
-        self.pods = Some(watcher(api, config).default_backoff().boxed());
+        let labels = self.target.as_ref().and_then(Workload::selector);
+        self.pods = Some(Feed::new(api, Selected { labels, fields: None }));
         self.owners = Some(Owners::new(owner));
         self.listed.pods.clear();
     }
@@ -100,7 +145,7 @@ impl Feeds {
     /// half way, unlike [`Self::arrival`].
     ///
     /// # Errors
-    /// The Rollout is gone, or may not be watched.
+    /// The Rollout is gone, or may not be read.
     pub(crate) async fn take_in(&mut self, first: Arrival, world: &mut World) -> Result<Vec<String>, Error> {
         let mut notes = Vec::new();
         self.take(first, world, &mut notes).await?;
@@ -112,10 +157,14 @@ impl Feeds {
 
     /// Waits for a change.
     pub(crate) async fn arrival(&mut self) -> Arrival {
+        let [of_rollout, of_workload] = &mut self.events;
         tokio::select! {
             event = next(&mut self.rollout) => Arrival::Rollout(Box::new(event)),
             event = next(&mut self.workload) => Arrival::Workload(event),
             event = next(&mut self.pods) => Arrival::Pods(event),
+            event = next(of_rollout) => Arrival::Events(0, Box::new(event)),
+            event = next(of_workload) => Arrival::Events(1, Box::new(event)),
+            () = tick(&mut self.poll) => Arrival::Look,
         }
     }
 
@@ -127,68 +176,141 @@ impl Feeds {
     ) -> Result<(), Error> {
         match arrival {
             Arrival::Rollout(event) => {
-                let Some(event) = self.readable(*event, "rollouts", notes)? else {
-                    return Ok(());
-                };
-                self.take_rollout(event, world).await
+                match heard(
+                    &self.cluster,
+                    &mut self.rollout,
+                    Part::Rollout,
+                    *event,
+                    &mut self.link,
+                    notes,
+                ) {
+                    Heard::Event(event) => return self.take_rollout(event, world).await,
+                    Heard::Nothing => {}
+                    Heard::Refused(error @ Error::Unauthorized(_)) => return Err(error),
+                    Heard::Refused(_) => {
+                        self.rollout = None;
+                        self.poll(Part::Rollout, "the Rollout", notes);
+                    }
+                }
             }
             Arrival::Workload(event) => {
-                match self.readable(event, "the workload", notes) {
-                    Ok(Some(event)) => self.take_workload(event, world),
-                    Ok(None) => {}
-                    Err(_) => {
+                match heard(
+                    &self.cluster,
+                    &mut self.workload,
+                    Part::Workload,
+                    event,
+                    &mut self.link,
+                    notes,
+                ) {
+                    Heard::Event(event) => self.take_workload(event, world),
+                    Heard::Nothing => {}
+                    Heard::Refused(_) => {
                         self.workload = None;
-                        notes.push("the workload is not followed: you may not watch it".to_owned());
+                        self.poll(Part::Workload, "the workload", notes);
                     }
                 }
-                Ok(())
             }
             Arrival::Pods(event) => {
-                match self.readable(event, "pods", notes) {
-                    Ok(Some(event)) => self.take_pod(event, world).await,
-                    Ok(None) => {}
-                    Err(_) => {
+                match heard(
+                    &self.cluster,
+                    &mut self.pods,
+                    Part::Pods,
+                    event,
+                    &mut self.link,
+                    notes,
+                ) {
+                    Heard::Event(event) => self.take_pod(event, world).await,
+                    Heard::Nothing => {}
+                    Heard::Refused(_) => {
                         self.pods = None;
-                        notes.push("pods are not followed: you may not watch them".to_owned());
+                        self.poll(Part::Pods, "pods", notes);
                     }
                 }
-                Ok(())
             }
+            Arrival::Events(of, event) => {
+                let part = [Part::EventsOfRollout, Part::EventsOfWorkload][of];
+                let feed = &mut self.events[of];
+                match heard(&self.cluster, feed, part, *event, &mut self.link, notes) {
+                    Heard::Event(event) => self.take_event(of, event, world),
+                    Heard::Nothing => {}
+                    Heard::Refused(_) => {
+                        if std::mem::take(&mut self.wants_events) {
+                            notes.push("events are not shown: you may not watch them".to_owned());
+                        }
+                        self.events[of] = None;
+                    }
+                }
+            }
+            Arrival::Look => self.look(world, notes).await?,
+        }
+        Ok(())
+    }
+
+    /// From now on this part is read now and then.
+    fn poll(&mut self, part: Part, what: &str, notes: &mut Vec<String>) {
+        if self.polled.contains(&part) {
+            return;
+        }
+        notes.push(format!(
+            "{what} may not be watched: read every {} s instead",
+            self.interval.as_secs_f32()
+        ));
+        self.polled.push(part);
+        let interval = self.interval;
+        self.poll.get_or_insert_with(|| {
+            let mut ticks = tokio::time::interval_at(Instant::now() + interval, interval);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            ticks
+        });
+    }
+
+    /// Reads what may not be watched.
+    async fn look(&mut self, world: &mut World, notes: &mut Vec<String>) -> Result<(), Error> {
+        for part in self.polled.clone() {
+            let outcome = match part {
+                Part::Rollout => self.look_at_rollout(world).await,
+                Part::Workload => self.look_at_workload(world).await,
+                Part::Pods => self.look_at_pods(world).await,
+                Part::EventsOfRollout | Part::EventsOfWorkload => Ok(()),
+            };
+            match outcome {
+                Ok(()) => notes.extend(self.link.mends(part)),
+                Err(error @ Error::Unreachable { .. }) => {
+                    notes.extend(self.link.breaks(part, &error.to_string(), 2));
+                }
+                // A server that starts does not know everything at once.
+                Err(Error::Server(_) | Error::NotInstalled) => {}
+                Err(error) if part == Part::Rollout => return Err(error),
+                Err(Error::Forbidden { right, .. }) => {
+                    self.polled.retain(|known| *known != part);
+                    notes.push(format!("not everything is shown any more: you may not {right}"));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_at_rollout(&mut self, world: &mut World) -> Result<(), Error> {
+        match self.cluster.rollout(&self.name).await {
+            Ok(rollout) => self.take_rollout(Event::Apply(rollout), world).await,
+            Err(Error::NotFound { .. }) => Err(self.deleted()),
+            Err(error) => Err(error),
         }
     }
 
-    /// The event, or nothing while a watch is broken; it comes back by itself. Broken and mended are said once each.
-    fn readable<K>(
-        &mut self,
-        event: watcher::Result<Event<K>>,
-        what: &str,
-        notes: &mut Vec<String>,
-    ) -> Result<Option<Event<K>>, Error> {
-        let error = match event {
-            Ok(event) => {
-                if matches!(event, Event::InitDone) && self.broken.take_if(|broken| broken == what).is_some()
-                {
-                    notes.push("connected again".to_owned());
-                }
-                return Ok(Some(event));
-            }
-            Err(error) => error,
-        };
-        let cause = match error {
-            watcher::Error::InitialListFailed(error)
-            | watcher::Error::WatchStartFailed(error)
-            | watcher::Error::WatchFailed(error) => self.cluster.shaped(error, &format!("watch {what}")),
-            // An expired version among others: the watcher lists again.
-            watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => return Ok(None),
-        };
-        if matches!(cause, Error::Forbidden { .. } | Error::Unauthorized(_)) {
-            return Err(cause);
+    async fn look_at_workload(&mut self, world: &mut World) -> Result<(), Error> {
+        let Some(target) = &self.target else { return Ok(()) };
+        let found = self.cluster.workload(&target.resource, &target.name).await?;
+        self.note_workload(found.map(|found| found.object), world);
+        Ok(())
+    }
+
+    async fn look_at_pods(&mut self, world: &mut World) -> Result<(), Error> {
+        if let (Some(target), Some(owners)) = (&self.target, &self.owners) {
+            world.pods = Some(self.cluster.pods(&owners.uid, target).await?);
         }
-        if self.broken.is_none() && matches!(cause, Error::Unreachable { .. }) {
-            self.broken = Some(what.to_owned());
-            notes.push(format!("{cause}; trying again"));
-        }
-        Ok(None)
+        Ok(())
     }
 
     async fn take_rollout(&mut self, event: Event<Rollout>, world: &mut World) -> Result<(), Error> {
@@ -197,7 +319,7 @@ impl Feeds {
             Event::InitDone if !self.listed.rollout => return Err(self.deleted()),
             Event::InitDone => {}
             Event::Delete(_) => return Err(self.deleted()),
-            Event::Apply(rollout) | Event::InitApply(rollout) => {
+            Event::Apply(rollout) | Event::Listed(rollout) => {
                 self.listed.rollout = true;
                 // One of the same name that was created anew is another one.
                 if rollout.metadata.uid != self.uid {
@@ -221,6 +343,9 @@ impl Feeds {
 
     /// The kind or the object was not there before; the Rollout changes when its controller finds it.
     async fn look_for_workload(&mut self, world: &mut World) -> Result<(), Error> {
+        if self.polled.contains(&Part::Workload) {
+            return Ok(());
+        }
         let reference = world.rollout.spec.workload_ref.clone();
         if let Some(workload) = self.cluster.workload_of(&reference).await? {
             let owner = world.take_workload(Some(&workload));
@@ -235,27 +360,30 @@ impl Feeds {
     fn take_workload(&mut self, event: Event<DynamicObject>, world: &mut World) {
         match event {
             Event::Init => self.listed.workload = false,
-            Event::InitDone if !self.listed.workload => {
-                world.take_workload(None);
-            }
+            Event::InitDone if !self.listed.workload => self.note_workload(None, world),
             Event::InitDone => {}
-            Event::Delete(_) => {
-                world.take_workload(None);
-            }
-            Event::Apply(object) | Event::InitApply(object) => {
+            Event::Delete(_) => self.note_workload(None, world),
+            Event::Apply(object) | Event::Listed(object) => {
                 self.listed.workload = true;
-                let (Some(target), Ok(object)) = (&mut self.target, serde_json::to_value(&object)) else {
-                    return;
-                };
-                target.object = object;
-                let owner = world.take_workload(Some(target));
-                if let Some(owner) =
-                    owner.filter(|owner| self.owners.as_ref().is_none_or(|o| o.uid != *owner))
-                {
-                    world.pods = None;
-                    self.follow_pods(owner);
+                if let Ok(object) = serde_json::to_value(&object) {
+                    self.note_workload(Some(object), world);
                 }
             }
+        }
+    }
+
+    fn note_workload(&mut self, object: Option<serde_json::Value>, world: &mut World) {
+        let Some(target) = &mut self.target else { return };
+        let Some(object) = object else {
+            world.take_workload(None);
+            return;
+        };
+        target.object = object;
+        let owner = world.take_workload(Some(target));
+        if let Some(owner) = owner.filter(|owner| self.owners.as_ref().is_none_or(|o| o.uid != *owner)) {
+            world.pods = None;
+            self.follow_events(1, Some(&owner));
+            self.follow_pods(owner);
         }
     }
 
@@ -263,7 +391,7 @@ impl Feeds {
         let Some(owners) = &mut self.owners else { return };
         match event {
             Event::Init => self.listed.pods.clear(),
-            Event::InitApply(pod) => {
+            Event::Listed(pod) => {
                 self.listed
                     .pods
                     .extend(Some(pod.kept()).filter(|pod| owners.may_have(pod)));
@@ -280,22 +408,50 @@ impl Feeds {
             Event::Delete(pod) => world.drop_pod(pod.name()),
         }
     }
+
+    fn take_event(&mut self, of: usize, event: Event<KubeEvent>, world: &mut World) {
+        match event {
+            Event::Init | Event::Delete(_) => {}
+            Event::InitDone => self.listed.events[of] = true,
+            Event::Listed(event) => world.happenings.take(event, self.listed.events[of]),
+            Event::Apply(event) => world.happenings.take(event, true),
+        }
+    }
 }
 
-fn by_name(name: &str) -> watcher::Config {
-    watcher::Config::default()
-        .timeout(WATCH)
-        .page_size(super::PAGE)
-        .fields(&format!("metadata.name={name}"))
+/// The event, or nothing while a watch is broken. Broken and mended are said once each.
+fn heard<K: Watched>(
+    cluster: &Cluster,
+    feed: &mut Option<Feed<K>>,
+    part: Part,
+    event: kube::Result<Event<K>>,
+    link: &mut Link,
+    notes: &mut Vec<String>,
+) -> Heard<K> {
+    let Some(feed) = feed else { return Heard::Nothing };
+    let error = match event {
+        Ok(event) => {
+            if matches!(event, Event::InitDone) {
+                feed.works();
+                notes.extend(link.mends(part));
+            }
+            return Heard::Event(event);
+        }
+        Err(error) => cluster.shaped(error, "watch it"),
+    };
+    if matches!(error, Error::Forbidden { .. } | Error::Unauthorized(_)) && feed.refused() {
+        // Nobody waits for it any more.
+        notes.extend(link.mends(part));
+        return Heard::Refused(error);
+    }
+    feed.again();
+    notes.extend(link.breaks(part, &error.to_string(), feed.failures));
+    Heard::Nothing
 }
 
-/// The next event; never, where nothing is watched.
-async fn next<K>(feed: &mut Feed<K>) -> watcher::Result<Event<K>> {
-    match feed {
-        Some(stream) => match stream.next().await {
-            Some(event) => event,
-            None => std::future::pending().await,
-        },
+async fn tick(poll: &mut Option<Interval>) {
+    match poll {
+        Some(ticks) => drop(ticks.tick().await),
         None => std::future::pending().await,
     }
 }

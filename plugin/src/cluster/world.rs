@@ -6,6 +6,7 @@ use kruise_rollout::report::{RolloutReport, Seen, Sources};
 use kruise_rollout::workload::{PodView, TemplateId, View};
 use kube::api::{Api, ListParams};
 
+use super::event::{Happening, Happenings};
 use super::pod::{Owners, Pod};
 use super::{Cluster, PAGE, Workload};
 use crate::error::Error;
@@ -29,9 +30,31 @@ pub(crate) struct World {
     pub(super) known: Known,
     /// Sorted by name; `None` when they could not be read.
     pub(super) pods: Option<Vec<PodView>>,
+    pub(super) happenings: Happenings,
 }
 
 impl World {
+    /// The pods, sorted by name; `None` when they could not be read.
+    pub(crate) fn pods(&self) -> Option<&[PodView]> {
+        self.pods.as_deref()
+    }
+
+    /// The last events, the newest at the end.
+    pub(crate) fn last_events(&self, count: usize) -> Vec<Happening> {
+        self.happenings.last(count)
+    }
+
+    /// Events since this was asked last; those that were there when the watch began are none.
+    pub(crate) fn new_events(&mut self) -> Vec<Happening> {
+        self.happenings.fresh()
+    }
+
+    /// When the Rollout got into the state of its step.
+    pub(crate) fn since(&self) -> Option<Timestamp> {
+        let canary = self.rollout.status.as_ref()?.canary_status.as_ref()?;
+        canary.last_update_time.as_ref().map(|time| time.0)
+    }
+
     /// The report of this moment.
     pub(crate) fn report(&self, followed: Option<&TemplateId>, now: Timestamp) -> RolloutReport {
         let workload = match &self.known {
@@ -93,6 +116,7 @@ impl Cluster {
             rollout,
             known: Known::Unknown,
             pods: None,
+            happenings: Happenings::default(),
         };
         let reference = world.rollout.spec.workload_ref.clone();
         let workload = match self.workload_of(&reference).await {

@@ -2,10 +2,10 @@ use std::path::{Path, PathBuf};
 
 use kruise_rollout::diagnosis::{PROGRAM, Programs, doctor};
 
-use super::now;
 use crate::cli::{Doctor, Format};
 use crate::cluster::{Cluster, Scope};
 use crate::error::Error;
+use crate::follow::now;
 use crate::render;
 use crate::ui::Ui;
 
@@ -42,8 +42,8 @@ pub(super) async fn run(command: &Doctor, cluster: &Cluster, ui: &mut Ui) -> Res
 /// Prints a value for programs.
 pub(super) fn answer(ui: &mut Ui, format: Format, value: &impl serde::Serialize) -> Result<(), Error> {
     match format {
-        Format::Json => ui.answer(&super::status::json(value)?),
-        Format::Yaml => ui.answer(super::status::yaml(value)?.trim_end()),
+        Format::Json => ui.answer(&crate::format::json(value)?),
+        Format::Yaml => ui.answer(crate::format::yaml(value)?.trim_end()),
     }
 }
 

@@ -1,9 +1,9 @@
 use kruise_rollout::diagnosis::explain;
 
-use super::now;
 use crate::cli::Explain;
 use crate::cluster::{Cluster, Scope};
 use crate::error::Error;
+use crate::follow::now;
 use crate::render;
 use crate::ui::Ui;
 

@@ -5,14 +5,17 @@ use std::time::Duration;
 use kruise_rollout::report::{RolloutReport, State, Verdict};
 use tokio::time::Instant;
 
-use super::now;
 use crate::cluster::{Cluster, Feeds};
 use crate::error::Error;
+use crate::follow::now;
 use crate::render;
 use crate::ui::Ui;
 
 /// How long a failure may last before it counts.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How often what may not be watched is read.
+const INTERVAL: Duration = Duration::from_secs(10);
 
 /// When to give up; `None` is never.
 pub(super) type Deadline = Option<Instant>;
@@ -35,7 +38,7 @@ pub(super) async fn follow(
     for note in notes {
         ui.say(&note);
     }
-    let mut feeds = Feeds::new(cluster, name, &world, workload);
+    let mut feeds = Feeds::new(cluster, name, &world, workload, INTERVAL, false);
     let followed = world.template().cloned();
     let mut failing: Option<Instant> = None;
     let mut last = String::new();

@@ -4,12 +4,13 @@ use kruise_rollout::intent::{Labelling, Refusal, label, unlabel};
 use kruise_rollout::names;
 use kube::api::ApiResource;
 
+use super::ATTEMPTS;
 use super::written::{changed, unchanged};
-use super::{ATTEMPTS, now};
 use crate::cli::Label;
 use crate::cli::writing::DryRun;
 use crate::cluster::{Cluster, Workload, qualified};
 use crate::error::Error;
+use crate::follow::now;
 use crate::render;
 use crate::target::{self, Object, Target};
 use crate::ui::Ui;

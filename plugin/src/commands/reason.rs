@@ -4,10 +4,10 @@ use kruise_rollout::lens::PatchBuilder;
 use kruise_rollout::names;
 use serde_json::{Value, json};
 
-use super::now;
 use crate::cli::writing::{DryRun, Writing};
 use crate::cluster::Cluster;
 use crate::error::Error;
+use crate::follow::now;
 use crate::render;
 use crate::ui::Ui;
 

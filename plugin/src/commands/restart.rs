@@ -2,11 +2,12 @@ use kruise_rollout::intent;
 
 use super::each::each;
 use super::written::changed;
-use super::{ATTEMPTS, now, refused};
+use super::{ATTEMPTS, refused};
 use crate::cli::steer::Restart;
 use crate::cli::writing::DryRun;
 use crate::cluster::Cluster;
 use crate::error::Error;
+use crate::follow::now;
 use crate::render;
 use crate::ui::Ui;
 

@@ -9,13 +9,13 @@ use kruise_rollout::report::State;
 use serde_json::Value;
 
 use super::follow::{deadline, follow};
-use super::status::yaml;
 use super::written::{changed, unchanged};
 use super::{ATTEMPTS, refused};
 use crate::cli::undo::{Abort, Manner, Undo};
 use crate::cli::writing::DryRun;
 use crate::cluster::{Cluster, Workload};
 use crate::error::Error;
+use crate::format::yaml;
 use crate::render;
 use crate::target;
 use crate::ui::Ui;

@@ -31,8 +31,8 @@ pub(super) async fn run(command: &Version, connection: &Connection, ui: &mut Ui)
         }
     }
     match command.output {
-        Some(Output::Json) => ui.answer(&super::status::json(&versions)?)?,
-        Some(Output::Yaml) => ui.answer(super::status::yaml(&versions)?.trim_end())?,
+        Some(Output::Json) => ui.answer(&crate::format::json(&versions)?)?,
+        Some(Output::Yaml) => ui.answer(&crate::format::yaml(&versions)?)?,
         Some(Output::Name) | None => {
             ui.answer(&format!("Client:     {}", versions.client_version))?;
             if let Some(version) = &versions.server_version {

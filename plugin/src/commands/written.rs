@@ -5,10 +5,10 @@ use kruise_rollout::api::v1beta1::Rollout;
 use serde_json::Value;
 
 use super::ATTEMPTS;
-use super::status::yaml;
 use crate::cli::writing::{Printed, Writing};
 use crate::cluster::{Cluster, Write};
 use crate::error::Error;
+use crate::format::yaml;
 use crate::render;
 use crate::ui::Ui;
 

@@ -2,20 +2,13 @@ use jiff::Timestamp;
 use kruise_rollout::report::{PauseReport, RolloutReport, State, StepProgress, Verdict};
 
 use super::{count, plain, problem_text, state_text, subject};
+use crate::cluster::Happening;
 
 /// One change, as words that programs can split: `my-app-rollout step=1/3 state=Upgrading updated=0/1 ready=5/5`.
 pub(crate) fn change(report: &RolloutReport) -> String {
     let workload = &report.workload;
     let mut line = report.name.clone();
-    let mut word = |name: &str, value: &str| {
-        let quoted = value.contains([' ', '"']);
-        let value = if quoted {
-            format!("{value:?}")
-        } else {
-            value.to_owned()
-        };
-        line.push_str(&format!(" {name}={value}"));
-    };
+    let mut word = |name: &str, value: &str| line.push_str(&word(name, value));
     let current = report
         .steps
         .iter()
@@ -47,6 +40,30 @@ pub(crate) fn change(report: &RolloutReport) -> String {
     if let Some(next) = &report.next {
         word("hint", next);
     }
+    line
+}
+
+/// ` name=value`, in quotes where it has to be.
+fn word(name: &str, value: &str) -> String {
+    if value.is_empty() || value.contains([' ', '"', '\\']) {
+        let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+        format!(" {name}=\"{value}\"")
+    } else {
+        format!(" {name}={value}")
+    }
+}
+
+/// An event, in the same words: `my-app-rollout event=FailedCreate type=Warning object=StatefulSet/web message="…"`.
+pub(crate) fn happening(rollout: &str, event: &Happening) -> String {
+    let mut line = rollout.to_owned();
+    let kind = if event.warning { "Warning" } else { "Normal" };
+    line.push_str(&word("event", &plain(&event.reason)));
+    line.push_str(&word("type", kind));
+    line.push_str(&word("object", &plain(&event.object)));
+    if event.count > 1 {
+        line.push_str(&word("count", &event.count.to_string()));
+    }
+    line.push_str(&word("message", &plain(&event.message)));
     line
 }
 

@@ -1,158 +1,177 @@
-use kruise_rollout::report::{RolloutReport, State, StepProgress, StepReport, Verdict};
+//! The drawn view of a release: never wider and never taller than the terminal.
+//!
+//! What matters most gets its rows first: the state, the next command, what is wrong, the present step. What is left goes to the
+//! other steps, the pods and the events.
 
+use jiff::tz::TimeZone;
+use kruise_rollout::report::{RolloutReport, Verdict};
+
+use super::fit::{command, fit, pad};
+use super::scene::{Scene, Shown, Size};
+use super::steps::{bars, compact, dots, wanted};
 use super::{
-    Role, Theme, breach_text, count, icon, plain, pods_text, problem_text, revisions_text, state_role,
-    state_text, workload_text,
+    Role, Theme, breach_text, icon, plain, pods, revisions_text, role, state_role, state_text, workload_text,
 };
+use crate::cluster::Happening;
 
-/// One picture of the live view.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Frame {
-    /// Above the bars.
-    pub(crate) head: Vec<String>,
-    /// One per step, or one for the way back.
-    pub(crate) bars: Vec<Bar>,
-    /// Below the bars.
-    pub(crate) foot: Vec<String>,
+/// Pods that are named before the steps are all shown.
+const PODS_FIRST: usize = 3;
+
+/// One release.
+pub(crate) fn frame(scene: &Scene<'_>, shown: Shown, size: Size, theme: Theme) -> Vec<String> {
+    let report = scene.report;
+    let mut room = size.rows;
+    let mut take = |wanted: usize| {
+        let got = wanted.min(room);
+        room -= got;
+        got
+    };
+    let mut lines = Vec::new();
+    let state_rows = take(1);
+    let next = match &report.next {
+        Some(next) if take(1) > 0 => {
+            let more = if size.rows > 8 { 3 } else { 1 };
+            let lines = command(next, size.columns, more, theme);
+            take(lines.len() - 1);
+            lines
+        }
+        _ => Vec::new(),
+    };
+    let warnings = warnings(report, theme);
+    let warning_rows = take(warnings.len());
+    let bar_rows = take(2.min(wanted(report)));
+    let title_rows = take(1);
+    let bad = pods::tree(scene, crate::cli::Pods::Bad, usize::MAX, size.columns, theme).len();
+    let first_pods = match shown.pods {
+        crate::cli::Pods::None => 0,
+        _ => take(bad.min(PODS_FIRST)),
+    };
+    let bar_rows = bar_rows + take(wanted(report).saturating_sub(bar_rows));
+    let event_rows = shown.events.min(scene.events.len()).min(room / 2);
+    let pod_rows = first_pods + room - event_rows;
+
+    lines.extend((title_rows > 0).then(|| title(report, theme)));
+    lines.extend((state_rows > 0).then(|| state(scene, theme)));
+    lines.extend(bars(report, bar_rows, size.columns, theme));
+    lines.extend(warnings.into_iter().take(warning_rows));
+    lines.extend(pods::tree(scene, shown.pods, pod_rows, size.columns, theme));
+    let skipped = scene.events.len() - event_rows;
+    lines.extend(
+        scene
+            .events
+            .iter()
+            .skip(skipped)
+            .map(|event| happening(event, theme)),
+    );
+    lines.extend(next.iter().map(|line| theme.paint(Role::Waiting, line)));
+    lines.iter().map(|line| fit(line, size.columns, theme)).collect()
 }
 
-/// One bar.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Bar {
-    /// In front of it.
-    pub(crate) label: String,
-    /// Pods that are there.
-    pub(crate) done: u32,
-    /// Pods that there should be.
-    pub(crate) of: u32,
-    /// Behind it.
-    pub(crate) text: String,
-    /// Its colour.
-    pub(crate) role: Role,
+/// Several releases under each other, one row each.
+pub(crate) fn rows(scenes: &[Scene<'_>], size: Size, theme: Theme) -> Vec<String> {
+    let name = scenes
+        .iter()
+        .map(|scene| scene.report.name.len())
+        .max()
+        .unwrap_or(0);
+    let text = |scene: &Scene<'_>| {
+        state(
+            scene,
+            Theme {
+                color: false,
+                ..theme
+            },
+        )
+        .chars()
+        .count()
+    };
+    let state_width = scenes.iter().map(text).max().unwrap_or(0);
+    let row = |scene: &Scene<'_>| {
+        let report = scene.report;
+        let state = pad(&state(scene, theme), state_width);
+        let problem = warnings(report, theme).into_iter().next();
+        let line = format!(
+            "{}  {state}  {}  {}",
+            pad(&report.name, name),
+            compact(report, size.columns, theme),
+            problem.unwrap_or_default()
+        );
+        fit(&line, size.columns, theme)
+    };
+    let shown = if scenes.len() > size.rows {
+        size.rows.saturating_sub(1)
+    } else {
+        scenes.len()
+    };
+    let mut lines: Vec<_> = scenes.iter().take(shown).map(row).collect();
+    if shown < scenes.len() {
+        let text = format!("{} {} more", dots(theme), scenes.len() - shown);
+        lines.push(fit(&theme.paint(Role::Quiet, &text), size.columns, theme));
+    }
+    lines
 }
 
-/// Steps that are drawn at most; a longer plan shows those around the present one.
-pub(super) const BARS: usize = 10;
-/// Pods that are named at most.
-const PROBLEMS: usize = 4;
-
-/// The live view.
-pub(crate) fn frame(report: &RolloutReport, theme: Theme) -> Frame {
+fn title(report: &RolloutReport, theme: Theme) -> String {
     let revisions = revisions_text(report, theme)
         .map(|text| format!("  {text}"))
         .unwrap_or_default();
-    let head = vec![
-        format!(
-            "{}  {}  {}{revisions}",
-            theme.paint(Role::Strong, &report.name),
-            report.namespace,
-            workload_text(report)
-        ),
-        theme.paint(
-            state_role(report),
-            &format!("{} {}", icon(report, theme), state_text(report)),
-        ),
-    ];
-    let mut foot = Vec::new();
-    if report.workload.found == Some(true) {
-        foot.push(format!("pods: {}", pods_text(report)));
-    }
-    if let Some(breach) = breach_text(report) {
-        foot.push(theme.paint(Role::Bad, &breach));
-    }
-    for problem in report.problems.iter().take(PROBLEMS) {
-        let role = if problem.is_grave() {
-            Role::Bad
-        } else {
-            Role::Quiet
-        };
-        foot.push(theme.paint(role, &problem_text(problem)));
-    }
-    if report.problems.len() > PROBLEMS {
-        foot.push(theme.paint(
-            Role::Quiet,
-            &format!("and {} more pods not ready", report.problems.len() - PROBLEMS),
-        ));
-    }
-    match (&report.next, report.verdict) {
-        (Some(next), _) => foot.push(theme.paint(Role::Waiting, next)),
-        (None, Verdict::Failing) if !report.message.is_empty() => foot.push(plain(&report.message)),
-        _ => {}
-    }
-    Frame {
-        head,
-        bars: bars(report, theme),
-        foot,
-    }
+    format!(
+        "{}  {}  {}{revisions}",
+        theme.paint(Role::Strong, &report.name),
+        report.namespace,
+        workload_text(report)
+    )
 }
 
-fn bars(report: &RolloutReport, theme: Theme) -> Vec<Bar> {
-    let workload = &report.workload;
-    if matches!(report.state, State::RollingBack | State::RolledBack) {
-        let label = if report.state == State::RollingBack {
-            "restoring"
-        } else {
-            "restored"
-        };
-        return vec![Bar {
-            label: label.to_owned(),
-            done: workload.updated.unwrap_or(0),
-            of: workload.replicas.unwrap_or(0),
-            text: format!(
-                "{}/{} on the stable template",
-                count(workload.updated),
-                count(workload.replicas)
-            ),
-            role: Role::Back,
-        }];
+fn state(scene: &Scene<'_>, theme: Theme) -> String {
+    let report = scene.report;
+    let waiting = scene
+        .waiting()
+        .map(|time| format!(", for {time}"))
+        .unwrap_or_default();
+    let failing = if report.verdict == Verdict::Failing {
+        ", failing"
+    } else {
+        ""
+    };
+    let text = format!("{} {}{waiting}{failing}", icon(report, theme), state_text(report));
+    let mut line = theme.paint(state_role(report), &text);
+    if let Some(seconds) = scene.reconnecting {
+        let text = format!("  reconnecting {seconds}s");
+        line.push_str(&theme.paint(Role::Bad, &text));
     }
-    let current = report
-        .steps
-        .iter()
-        .position(|step| step.progress == StepProgress::Current)
-        .unwrap_or(0);
-    let first = current
-        .saturating_sub(BARS / 2)
-        .min(report.steps.len().saturating_sub(BARS));
-    let width = report
-        .steps
-        .iter()
-        .map(|step| step.replicas.len())
-        .max()
-        .unwrap_or(0);
-    report
-        .steps
-        .iter()
-        .skip(first)
-        .take(BARS)
-        .map(|step| bar(step, report, width, theme))
+    line
+}
+
+/// What is wrong with the release as a whole.
+fn warnings(report: &RolloutReport, theme: Theme) -> Vec<String> {
+    let breach = breach_text(report);
+    let failing =
+        report.verdict == Verdict::Failing && !report.problems.iter().any(|problem| problem.is_grave());
+    let off = matches!(role(&report.state), Role::Bad) || report.verdict == Verdict::Disabled;
+    let said = Some(plain(&report.message)).filter(|message| (failing || off) && !message.is_empty());
+    breach
+        .into_iter()
+        .chain(said)
+        .map(|text| theme.paint(Role::Bad, &text))
         .collect()
 }
 
-fn bar(step: &StepReport, report: &RolloutReport, width: usize, theme: Theme) -> Bar {
-    let (mark, role) = match (step.progress, theme.unicode) {
-        (StepProgress::Done, true) => ("✔", Role::Good),
-        (StepProgress::Done, false) => ("+", Role::Good),
-        (StepProgress::Current, true) => ("▸", state_role(report)),
-        (StepProgress::Current, false) => (">", state_role(report)),
-        (StepProgress::Ahead, _) => (" ", Role::Quiet),
+fn happening(event: &Happening, theme: Theme) -> String {
+    let time = event.at.map_or_else(
+        || "--:--:--".to_owned(),
+        |at| at.to_zoned(TimeZone::UTC).time().strftime("%H:%M:%S").to_string(),
+    );
+    let times = if event.count > 1 {
+        format!(" (x{})", event.count)
+    } else {
+        String::new()
     };
-    let ready = step.ready.filter(|_| step.progress == StepProgress::Current);
-    let ready = ready.map(|ready| format!(", {ready} ready")).unwrap_or_default();
-    let pause = match (step.progress, step.pause.as_str()) {
-        (StepProgress::Done, _) | (_, "none") => String::new(),
-        (_, "approval") => "  then approval".to_owned(),
-        (_, pause) => format!("  then {pause}"),
-    };
-    let reached = match (step.updated, step.progress) {
-        (None, StepProgress::Ahead) => format!("{} pods", count(step.target)),
-        (updated, _) => format!("{}/{}", count(updated), count(step.target)),
-    };
-    Bar {
-        label: format!("{:>2} {mark} {:<width$}", step.number, plain(&step.replicas)),
-        done: step.updated.unwrap_or(0),
-        of: step.target.unwrap_or(0),
-        text: format!("{reached}{ready}{pause}"),
-        role,
-    }
+    let role = if event.warning { Role::Bad } else { Role::Quiet };
+    let reason = theme.paint(role, &plain(&event.reason));
+    format!(
+        "{time}Z {reason}  {}: {}{times}",
+        plain(&event.object),
+        plain(&event.message)
+    )
 }

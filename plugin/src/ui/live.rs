@@ -1,119 +1,95 @@
-//! The live view: one bar per step, with lines above and below.
+//! The live view of a terminal: its screen, and what happens to it from outside.
 
 use std::io;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-
 use super::screen::Screen;
-use super::style::Theme;
-use crate::render::{Bar, Frame};
+use crate::render::Size;
 
-/// Draws frames over each other. The last one stays.
+/// Draws frames over each other until it is dropped.
 pub(crate) struct Live {
     screen: Screen,
-    multi: MultiProgress,
-    theme: Theme,
-    head: Vec<ProgressBar>,
-    bars: Vec<ProgressBar>,
-    foot: Vec<ProgressBar>,
-    last: Frame,
+    #[cfg(unix)]
+    stops: tokio::task::JoinHandle<()>,
+    #[cfg(unix)]
+    resizes: Option<tokio::signal::unix::Signal>,
 }
 
 impl Live {
-    pub(crate) fn new(screen: Screen, theme: Theme) -> Self {
-        let multi = MultiProgress::with_draw_target(ProgressDrawTarget::term_like(Box::new(screen.clone())));
+    pub(super) fn new(screen: Screen) -> Self {
+        let hook = std::panic::take_hook();
+        let panicking = screen.clone();
+        std::panic::set_hook(Box::new(move |panic| {
+            panicking.close_in_panic();
+            hook(panic);
+        }));
         Self {
+            #[cfg(unix)]
+            stops: tokio::spawn(stops(screen.clone())),
+            #[cfg(unix)]
+            resizes: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::window_change()).ok(),
             screen,
-            multi,
-            theme,
-            head: Vec::new(),
-            bars: Vec::new(),
-            foot: Vec::new(),
-            last: Frame::default(),
         }
     }
 
+    /// The room that there is.
+    pub(crate) fn size(&self) -> Size {
+        self.screen.size()
+    }
+
     /// Draws, if anything is different.
-    pub(crate) fn draw(&mut self, frame: Frame) -> io::Result<()> {
-        if frame == self.last {
-            return Ok(());
-        }
-        resize(&self.multi, &mut self.head, frame.head.len(), 0);
-        resize(&self.multi, &mut self.bars, frame.bars.len(), self.head.len());
-        resize(
-            &self.multi,
-            &mut self.foot,
-            frame.foot.len(),
-            self.head.len() + self.bars.len(),
-        );
-        for (line, text) in self
-            .head
-            .iter()
-            .zip(&frame.head)
-            .chain(self.foot.iter().zip(&frame.foot))
-        {
-            line.set_style(template("{msg}"));
-            line.set_message(text.clone());
-        }
-        for (line, bar) in self.bars.iter().zip(&frame.bars) {
-            line.set_style(style(bar, self.theme));
-            line.set_prefix(bar.label.clone());
-            line.set_length(bar.of.into());
-            line.set_position(bar.done.into());
-            line.set_message(bar.text.clone());
-        }
-        if let Some(line) = self.head.first() {
-            line.force_draw();
-        }
-        self.last = frame;
-        self.screen.show(None)
+    pub(crate) fn draw(&self, lines: Vec<String>) -> io::Result<()> {
+        self.screen.draw(lines)
     }
 
     /// Says something above the view.
     pub(crate) fn say(&self, line: &str) {
-        let _ = self.screen.show(Some(line));
+        let _ = self.screen.say(line);
     }
 
     /// Leaves the last frame where it is.
     pub(crate) fn close(&self) {
         self.screen.close();
     }
+
+    /// Waits until the terminal has another size.
+    #[cfg(unix)]
+    pub(crate) async fn resized(&mut self) {
+        let resized = match &mut self.resizes {
+            Some(resizes) => resizes.recv().await,
+            None => None,
+        };
+        if resized.is_none() {
+            std::future::pending().await
+        }
+    }
+
+    /// Never: elsewhere the next frame is drawn for the new size.
+    #[cfg(not(unix))]
+    pub(crate) async fn resized(&mut self) {
+        std::future::pending().await
+    }
 }
 
 impl Drop for Live {
     fn drop(&mut self) {
-        self.close();
+        #[cfg(unix)]
+        self.stops.abort();
+        self.screen.close();
     }
 }
 
-fn resize(multi: &MultiProgress, lines: &mut Vec<ProgressBar>, wanted: usize, offset: usize) {
-    while lines.len() > wanted {
-        if let Some(line) = lines.pop() {
-            multi.remove(&line);
-        }
+/// Ctrl-Z: gives the terminal back, stops, and draws again when the program goes on.
+#[cfg(unix)]
+async fn stops(screen: Screen) {
+    use rustix::process::{Signal, getpid, kill_process};
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut stops) = signal(SignalKind::from_raw(Signal::TSTP.as_raw())) else {
+        // Without a handler the signal stops the process by itself.
+        return;
+    };
+    while stops.recv().await.is_some() {
+        screen.pause();
+        let _ = kill_process(getpid(), Signal::STOP);
+        screen.resume();
     }
-    while lines.len() < wanted {
-        lines.push(multi.insert(offset + lines.len(), ProgressBar::new(0)));
-    }
 }
-
-fn template(text: &str) -> ProgressStyle {
-    ProgressStyle::with_template(text).unwrap_or_else(|_| ProgressStyle::default_bar())
-}
-
-/// The colour stands in the template, since the bar itself knows only the names of colours and its own idea of when to use them.
-fn style(bar: &Bar, theme: Theme) -> ProgressStyle {
-    const WIDTH: usize = 24;
-    let text = format!(
-        "{{prefix}} {} {{msg}}",
-        theme.paint(bar.role, &format!("{{bar:{WIDTH}}}"))
-    );
-    template(&text).progress_chars(if theme.unicode {
-        "█▉▊▋▌▍▎▏░"
-    } else {
-        "#>-"
-    })
-}
-
-#[cfg(test)]
-mod tests;

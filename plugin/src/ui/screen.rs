@@ -1,16 +1,17 @@
-//! The part of the terminal that the live view draws on.
+//! The part of the terminal that the live view draws on: frames over each other, the last one stays.
 //!
-//! indicatif lays the bars out and draws at every single change of a bar. This keeps what it draws, and shows it when a frame is
-//! whole: one write per change, without half-drawn frames in between.
+//! The cursor is hidden while a frame is shown, and comes back whatever ends it: the end, an error, a signal, a panic, and Ctrl-Z
+//! until the program goes on.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dialoguer::console::measure_text_width;
-use indicatif::TermLike;
 
-/// Columns and rows of a terminal.
-pub(crate) type Size = fn() -> (u16, u16);
+use crate::render::Size;
+
+const HIDE: &str = "\x1b[?25l";
+const SHOW: &str = "\x1b[?25h";
 
 /// A handle; clones draw on the same screen.
 #[derive(Clone)]
@@ -18,27 +19,20 @@ pub(crate) struct Screen(Arc<Mutex<Inner>>);
 
 struct Inner {
     out: Box<dyn Write + Send>,
-    size: Size,
-    /// The lines of the last drawing.
+    size: Box<dyn Fn() -> Size + Send>,
     lines: Vec<String>,
-    /// The last drawing has been ended, so that the next write begins another one.
-    ended: bool,
-    /// The next write fills a line up to the terminal's width.
-    filler: bool,
-    /// Terminal rows that the shown frame takes.
-    rows: usize,
+    /// The size that they were drawn for; `None` when nothing is shown.
+    drawn: Option<Size>,
     closed: bool,
 }
 
 impl Screen {
-    pub(crate) fn new(out: Box<dyn Write + Send>, size: Size) -> Self {
+    pub(crate) fn new(out: Box<dyn Write + Send>, size: impl Fn() -> Size + Send + 'static) -> Self {
         Self(Arc::new(Mutex::new(Inner {
             out,
-            size,
+            size: Box::new(size),
             lines: Vec::new(),
-            ended: true,
-            filler: false,
-            rows: 0,
+            drawn: None,
             closed: false,
         })))
     }
@@ -47,117 +41,117 @@ impl Screen {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Shows what has been drawn, in place of what was shown before, below `above` if there is something to be said first.
-    pub(crate) fn show(&self, above: Option<&str>) -> io::Result<()> {
-        self.with(|inner| inner.show(above))
+    /// The room for a frame. The last column stays free: terminals differ in what happens behind it.
+    pub(crate) fn size(&self) -> Size {
+        self.with(|inner| inner.room())
     }
 
-    /// Leaves the last frame where it is and goes below it.
+    /// Shows a frame in place of the one before, if it is another one.
+    pub(crate) fn draw(&self, lines: Vec<String>) -> io::Result<()> {
+        self.with(|inner| {
+            if inner.closed || (inner.drawn == Some(inner.room()) && inner.lines == lines) {
+                return Ok(());
+            }
+            let back = inner.back();
+            inner.lines = lines;
+            inner.show(&back)
+        })
+    }
+
+    /// Says something above the frame.
+    pub(crate) fn say(&self, line: &str) -> io::Result<()> {
+        self.with(|inner| {
+            if inner.closed {
+                return Ok(());
+            }
+            let back = inner.back();
+            inner.show(&format!("{back}{line}\n"))
+        })
+    }
+
+    /// Leaves the frame where it is and goes below it. Nothing is drawn afterwards.
     pub(crate) fn close(&self) {
         self.with(|inner| {
-            if !inner.closed && inner.rows > 0 {
-                let _ = inner.out.write_all(b"\n").and_then(|()| inner.out.flush());
-            }
+            inner.leave();
             inner.closed = true;
+        });
+    }
+
+    /// As [`Self::close`], from a panic: whoever panicked while drawing is not waited for.
+    pub(super) fn close_in_panic(&self) {
+        if let Ok(mut inner) = self.0.try_lock() {
+            inner.leave();
+            inner.closed = true;
+        }
+    }
+
+    /// Leaves the terminal to others for a while.
+    #[cfg(unix)]
+    pub(super) fn pause(&self) {
+        self.with(Inner::leave);
+    }
+
+    /// Draws again, below what others have written.
+    #[cfg(unix)]
+    pub(super) fn resume(&self) {
+        self.with(|inner| {
+            if !inner.closed && !inner.lines.is_empty() {
+                let _ = inner.show("");
+            }
         });
     }
 }
 
 impl Inner {
-    fn show(&mut self, above: Option<&str>) -> io::Result<()> {
-        if self.closed {
-            return Ok(());
+    fn room(&self) -> Size {
+        let Size { columns, rows } = (self.size)();
+        Size {
+            columns: columns.saturating_sub(1).max(1),
+            rows: rows.max(1),
         }
-        let mut text = String::new();
-        if self.rows > 1 {
-            text.push_str(&format!("\x1b[{}A", self.rows - 1));
+    }
+
+    /// The way to the beginning of the frame, which is then gone. A terminal that has become narrower has folded its lines.
+    fn back(&self) -> String {
+        if self.drawn.is_none() {
+            return HIDE.to_owned();
         }
-        // To the first column, and nothing below.
-        text.push_str("\r\x1b[J");
-        if let Some(line) = above {
-            text.push_str(line);
-            text.push('\n');
-        }
-        text.push_str(&self.lines.join("\n"));
-        let width = usize::from((self.size)().0.max(1));
-        self.rows = self
-            .lines
-            .iter()
-            .map(|line| measure_text_width(line).div_ceil(width).max(1))
-            .sum();
+        let Size { columns, rows } = (self.size)();
+        let folded = |line: &String| measure_text_width(line).div_ceil(columns.max(1)).max(1);
+        let height: usize = self.lines.iter().map(folded).sum();
+        // What has left the screen at its top cannot be reached.
+        let up = height.min(rows.max(1)).saturating_sub(1);
+        let up = if up > 0 {
+            format!("\x1b[{up}A")
+        } else {
+            String::new()
+        };
+        format!("{up}\r\x1b[J")
+    }
+
+    fn show(&mut self, before: &str) -> io::Result<()> {
+        let hide = if self.drawn.is_none() && !before.starts_with(HIDE) {
+            HIDE
+        } else {
+            ""
+        };
+        let text = format!("{hide}{before}{}", self.lines.join("\n"));
+        self.drawn = Some(self.room());
         self.out.write_all(text.as_bytes())?;
         self.out.flush()
     }
 
-    fn begin(&mut self) {
-        if std::mem::take(&mut self.ended) {
-            self.lines.clear();
-            self.filler = false;
+    fn leave(&mut self) {
+        if self.drawn.take().is_some() {
+            let end = if self.lines.is_empty() { "" } else { "\n" };
+            let text = format!("{SHOW}{end}");
+            let _ = self
+                .out
+                .write_all(text.as_bytes())
+                .and_then(|()| self.out.flush());
         }
     }
 }
 
-impl std::fmt::Debug for Screen {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Screen")
-    }
-}
-
-impl TermLike for Screen {
-    fn width(&self) -> u16 {
-        self.with(|inner| (inner.size)().0)
-    }
-
-    fn height(&self) -> u16 {
-        self.with(|inner| (inner.size)().1)
-    }
-
-    fn move_cursor_up(&self, _: usize) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn move_cursor_down(&self, _: usize) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn move_cursor_right(&self, _: usize) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn move_cursor_left(&self, _: usize) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn write_line(&self, line: &str) -> io::Result<()> {
-        self.with(|inner| {
-            inner.begin();
-            inner.lines.push(line.to_owned());
-        });
-        Ok(())
-    }
-
-    /// Lines and what fills them up come in turns.
-    fn write_str(&self, text: &str) -> io::Result<()> {
-        self.with(|inner| {
-            inner.begin();
-            if !inner.filler {
-                inner.lines.push(text.trim_end().to_owned());
-            }
-            inner.filler = !inner.filler;
-        });
-        Ok(())
-    }
-
-    fn clear_line(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        self.with(|inner| {
-            // A drawing without a line is one, too.
-            inner.begin();
-            inner.ended = true;
-        });
-        Ok(())
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod follow;
 mod look;
 mod selected;
 mod server;

@@ -27,6 +27,14 @@ pub(crate) enum Answer {
     Object(u16, Value),
     /// The events of a watch; the connection stays open after the last one.
     Watch(Vec<Value>),
+    /// The events of a watch that the server ends in order.
+    Ended(Vec<Value>),
+    /// The events of a watch whose connection is cut.
+    Cut(Vec<Value>),
+    /// Nothing: the connection is cut.
+    Hangup,
+    /// Nothing, for ever.
+    Silence,
 }
 
 type Handler = dyn Fn(&Request) -> Answer + Send + Sync;
@@ -79,15 +87,22 @@ fn serve(stream: TcpStream, handler: &Handler, seen: &Mutex<Vec<Request>>) {
                 )
             }
             Answer::Watch(events) => {
-                let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
-                let head =
-                    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
-                let chunk = format!("{:x}\r\n{lines}\r\n", lines.len());
-                let sent = write!(writer, "{head}{}", if lines.is_empty() { "" } else { &chunk });
-                if sent.is_ok() {
+                if stream_events(&mut writer, &events).is_ok() {
                     // Until the client goes.
                     let _ = reader.read(&mut [0]);
                 }
+                return;
+            }
+            Answer::Ended(events) => {
+                stream_events(&mut writer, &events).and_then(|()| writer.write_all(b"0\r\n\r\n"))
+            }
+            Answer::Cut(events) => {
+                let _ = stream_events(&mut writer, &events);
+                return;
+            }
+            Answer::Hangup => return,
+            Answer::Silence => {
+                let _ = reader.read(&mut [0]);
                 return;
             }
         };
@@ -95,6 +110,13 @@ fn serve(stream: TcpStream, handler: &Handler, seen: &Mutex<Vec<Request>>) {
             return;
         }
     }
+}
+
+fn stream_events(writer: &mut TcpStream, events: &[Value]) -> std::io::Result<()> {
+    let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let chunk = format!("{:x}\r\n{lines}\r\n", lines.len());
+    write!(writer, "{head}{}", if lines.is_empty() { "" } else { &chunk })
 }
 
 fn read(reader: &mut BufReader<TcpStream>) -> Option<Request> {

@@ -14,6 +14,7 @@ pub(crate) const ROLLOUTS: &str = "/apis/rollouts.kruise.io/v1beta1/namespaces/s
 pub(crate) const APP: &str = "/apis/example.io/v1/namespaces/shop/mystatefulapps/my-app";
 pub(crate) const APPS: &str = "/apis/example.io/v1/namespaces/shop/mystatefulapps";
 pub(crate) const PODS: &str = "/api/v1/namespaces/shop/pods";
+pub(crate) const EVENTS: &str = "/api/v1/namespaces/shop/events";
 pub(crate) const RECORDS: &str = "/apis/apps/v1/namespaces/shop/controllerrevisions";
 
 pub(crate) struct Outcome {
@@ -112,12 +113,13 @@ pub(crate) fn world(
     pods: Vec<Value>,
 ) -> impl Fn(&Request) -> Answer + Send + Sync + 'static {
     move |request| match (request.method.as_str(), request.path.as_str()) {
-        ("GET", ROLLOUTS | APPS | PODS) if request.is_watch() => Answer::Watch(Vec::new()),
+        ("GET", ROLLOUTS | APPS | PODS | EVENTS) if request.is_watch() => Answer::Watch(Vec::new()),
         ("GET", ROLLOUTS) => list(vec![rollout.clone()]),
         ("GET", APPS) => list(vec![app.clone()]),
         ("GET", ROLLOUT) => Answer::Object(200, rollout.clone()),
         ("GET", APP) => Answer::Object(200, app.clone()),
         ("GET", PODS) => list(pods.clone()),
+        ("GET", EVENTS) => list(Vec::new()),
         ("GET", RECORDS) => list(vec![record(1, 1), record(2, 2)]),
         ("PATCH", path) if path == ROLLOUT || path == format!("{ROLLOUT}/status") => {
             Answer::Object(200, rollout.clone())
