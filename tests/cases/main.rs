@@ -19,6 +19,7 @@ mod guard;
 mod hold;
 mod kinds;
 mod kruise;
+mod live;
 mod native;
 mod odd;
 mod order;
