@@ -353,8 +353,12 @@ fn next(report: &RolloutReport, rollout: &Rollout, view: Option<&View>) -> Optio
         State::AwaitingApproval => Some(format!(
             "kubectl kruise rollout approve rollout/{name} -n {namespace}"
         )),
-        State::Paused => Some(merge(report, r#"{"spec":{"strategy":{"paused":false}}}"#)),
-        State::Disabled if rollout.spec.disabled => Some(merge(report, r#"{"spec":{"disabled":false}}"#)),
+        State::Paused => Some(format!(
+            "kubectl kruise rollout resume rollout/{name} -n {namespace}"
+        )),
+        State::Disabled if rollout.spec.disabled => Some(format!(
+            "kubectl kruise rollout enable rollout/{name} -n {namespace}"
+        )),
         State::Disabled | State::NotIntercepted => view
             .filter(|view| view.label != TypeLabel::Right)
             .map(|_| format!("kubectl kruise workload label rollout/{name} -n {namespace}")),
@@ -377,14 +381,6 @@ fn in_the_way(report: &RolloutReport) -> Option<&Problem> {
         .problems
         .iter()
         .find(|problem| problem.is_broken() && !problem.updated && !held_back(problem))
-}
-
-fn merge(report: &RolloutReport, patch: &str) -> String {
-    let (name, namespace) = (&report.name, &report.namespace);
-    format!(
-        "kubectl patch rollouts.{} {name} -n {namespace} --type=merge -p '{patch}'",
-        names::GROUP
-    )
 }
 
 #[cfg(test)]

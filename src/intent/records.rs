@@ -5,6 +5,9 @@ use serde_json::Value;
 use crate::names;
 use crate::workload::{GroupKind, Likeness, TemplateId};
 
+/// Fewer letters are a number that is no longer there, rather than the beginning of a hash.
+const SHORTEST_HASH: usize = 4;
+
 /// Where an earlier template was found. They are looked through in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
@@ -117,10 +120,12 @@ impl Record {
         self.id.likeness(id) != Likeness::Different
     }
 
-    /// Whether it may be called so: the object's name, the beginning of the hash at its end, or that of the template's identity.
+    /// Whether it may be called so: the object's name, or at least [`SHORTEST_HASH`] letters of the hash at its end or of the
+    /// template's identity.
     pub(super) fn is_called(&self, text: &str) -> bool {
         let hash = self.name.rsplit('-').next().unwrap_or_default();
-        self.name == text || hash.starts_with(text) || self.id.to_string().starts_with(text)
+        let begins = hash.starts_with(text) || self.id.to_string().starts_with(text);
+        self.name == text || (begins && text.len() >= SHORTEST_HASH)
     }
 }
 
@@ -235,7 +240,7 @@ mod tests {
         let more = json!({"revision": 3, "data": {"spec": {"template": dressed}}});
         let record = Record::of_revision(&object("w", &more), "w").unwrap();
         assert_eq!((record.number, record.template.clone()), (Some(3), template()));
-        assert!(record.is_called("web-5c9b") && record.is_called("5c") && !record.is_called("web"));
+        assert!(record.is_called("web-5c9b") && record.is_called("5c9b") && !record.is_called("5c"));
     }
 
     #[test]

@@ -247,7 +247,12 @@ mod tests {
     fn record(revision: i64, version: u32) -> Record {
         let data = json!({"template": template(version)});
         Record::of_rollout(
-            &object(&format!("r-{version}{version}"), "r", revision, &data),
+            &object(
+                &format!("r-{}", version.to_string().repeat(4)),
+                "r",
+                revision,
+                &data,
+            ),
             "r",
         )
         .unwrap()
@@ -325,8 +330,8 @@ mod tests {
     #[case::by_number(3, Some(1), by("20"), "v2 revision 20")]
     #[case::by_number_to_the_stable_one(3, Some(1), by("10"), "v1 revision 10 at once")]
     #[case::by_number_to_the_present_one(3, None, by("30"), "unchanged: Some(\"revision 30\")")]
-    #[case::by_hash(3, None, by("11"), "v1 revision 10")]
-    #[case::by_name(3, None, by("r-22"), "v2 revision 20")]
+    #[case::by_hash(3, None, by("1111"), "v1 revision 10")]
+    #[case::by_name(3, None, by("r-2222"), "v2 revision 20")]
     #[case::unknown_number(
         3,
         None,
@@ -347,9 +352,9 @@ mod tests {
     #[rstest]
     #[case::numbers_are_the_operators(3, None, by("2"), "v2 revision 2")]
     #[case::numbers_of_others_do_not_count(3, None, by("20"), "no revision 20 is recorded: looked at")]
-    #[case::stable_is_found_anywhere(4, Some(1), To::Previous, "v1 revision r-11 at once")]
+    #[case::stable_is_found_anywhere(4, Some(1), To::Previous, "v1 revision r-1111 at once")]
     #[case::previous_of_the_operator(3, None, To::Previous, "v2 revision 2")]
-    #[case::by_hash_of_another_source(3, None, by("11"), "v1 revision r-11")]
+    #[case::by_hash_of_another_source(3, None, by("1111"), "v1 revision r-1111")]
     fn two_sources(
         #[case] present: u32,
         #[case] stable: Option<u32>,

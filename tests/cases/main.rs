@@ -9,6 +9,7 @@
 
 mod approval;
 mod changes;
+mod commands;
 mod control_plane;
 mod counts;
 mod courses;

@@ -1,10 +1,9 @@
 //! The plugin as people run it: `kubectl kruise …`, each as who may.
 
-use kruise_rollout::names;
-use serde_json::{Value, json};
-use support::{Entry, Identity, eventually, installed};
+use serde_json::Value;
+use support::{Identity, installed};
 
-use crate::scene::{APP, ROLLOUT, SOON, Scene, condition, mark, walk_steps};
+use crate::scene::{ROLLOUT, Scene, condition, walk_steps};
 
 /// What a command said.
 #[derive(Debug)]
@@ -107,75 +106,4 @@ async fn a_release_is_approved_undone_and_shown() {
     assert_eq!(undone.code, 0, "{}", undone.talk);
     scene.wait_state(1, "StepPaused").await;
     scene.wait_pods("v1", 1).await;
-}
-
-/// Requests of the plugin that change something, or would.
-fn changes(scene: &Scene<'_>, since: support::Mark) -> Vec<Entry> {
-    let entries = scene.namespace.control_plane().audit().since(since);
-    let ours = |entry: &Entry| {
-        (entry.is_write() || entry.dry_run)
-            && entry.namespace == scene.namespace.name()
-            && entry.field_manager == names::PLUGIN_FIELD_MANAGER
-    };
-    entries.into_iter().filter(ours).collect()
-}
-
-#[tokio::test]
-async fn a_dry_run_writes_nothing() {
-    let scene = Scene::new(installed().await, "plugin-dry").await;
-    scene.set(Some(0), &walk_steps()).await;
-    scene.set_version("v2").await;
-    scene.wait_state(1, "StepPaused").await;
-    let (target, app) = (rollout(), format!("mystatefulapp/{APP}"));
-    let commands: [(Identity, Vec<&str>); 3] = [
-        (Identity::Approver, vec!["rollout", "approve", &target]),
-        (Identity::Developer, vec!["rollout", "undo", &target, "--yes"]),
-        (Identity::Developer, vec!["workload", "label", &app]),
-    ];
-    // The label is what the third command would set; in mid-release admission keeps it, so another object has none.
-    let mut bare = scene.manifest("v1", None);
-    bare["metadata"] = json!({"name": "bare", "namespace": scene.namespace.name()});
-    scene.create_app(&bare).await;
-    let before = (scene.app().await, scene.rollout().await);
-    let begin = scene.namespace.control_plane().audit().mark();
-    for (who, arguments) in &commands {
-        let arguments: Vec<&str> = arguments
-            .iter()
-            .map(|a| if *a == app { "mystatefulapp/bare" } else { a })
-            .collect();
-        let said = kruise(&scene, *who, &[&arguments[..], &["--dry-run=client"]].concat()).await;
-        assert_eq!(said.code, 0, "{arguments:?}: {}", said.talk);
-        assert!(
-            said.answer.contains("dry run") || said.answer.contains("dry-run"),
-            "{}",
-            said.answer
-        );
-    }
-    let asked = scene.namespace.control_plane().audit().mark();
-    for (who, arguments) in &commands {
-        let arguments: Vec<&str> = arguments
-            .iter()
-            .map(|a| if *a == app { "mystatefulapp/bare" } else { a })
-            .collect();
-        let said = kruise(&scene, *who, &[&arguments[..], &["--dry-run=server"]].concat()).await;
-        assert_eq!(said.code, 0, "{arguments:?}: {}", said.talk);
-    }
-    // The log is written in order: once the last command's request is there, all before it are.
-    let seen = eventually(SOON, "the dry-runs are in the audit log", async || {
-        let seen = changes(&scene, asked);
-        if seen.len() >= commands.len() {
-            Ok(seen)
-        } else {
-            Err(format!("{} entries", seen.len()))
-        }
-    })
-    .await;
-    assert!(seen.iter().all(|entry| entry.dry_run), "{seen:?}");
-    assert_eq!(
-        changes(&scene, begin).len(),
-        seen.len(),
-        "a client's dry-run wrote"
-    );
-    assert_eq!((scene.app().await, scene.rollout().await), before);
-    assert_eq!(mark(&scene.app().await, names::GRANTED_PARTITION), "4");
 }

@@ -14,7 +14,7 @@ pub(crate) struct Undo {
     /// NAME, rollout/NAME or rollout NAME; or a workload, TYPE/NAME
     #[arg(required = true, num_args = 1..=2, value_name = "TARGET")]
     pub(crate) target: Vec<String>,
-    /// Revision to go back to: its number, or the beginning of its hash; 0 is the one before
+    /// Revision to go back to: its number, or at least four letters of its hash; 0 is the one before
     #[arg(long, value_name = "REVISION", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) to_revision: Option<String>,
     /// Take the template from this manifest of the workload; - reads standard input

@@ -174,13 +174,21 @@ pub(super) async fn one(
 
 /// Whether what is waited for has come, after the approval of a step.
 fn reached(wait: Wait, approved: i32, report: &RolloutReport) -> Option<u8> {
+    let step = usize::try_from(approved).unwrap_or_default();
     let paused = matches!(report.state, State::AwaitingApproval | State::TimedPause);
-    let there = usize::try_from(approved) == Ok(report.step);
-    let acted = !there || !(paused || matches!(report.state, State::Approved | State::Paused));
     let done = match wait {
-        Wait::Step => acted,
-        Wait::Paused => paused && !there,
+        Wait::Step => has_acted(step, report),
+        Wait::Paused => paused && report.step != step,
         Wait::Healthy => false,
     };
     (done || report.state == State::Complete).then_some(0)
+}
+
+/// Whether the controller has acted upon the approval of a step.
+pub(super) fn has_acted(step: usize, report: &RolloutReport) -> bool {
+    let waits = matches!(
+        report.state,
+        State::AwaitingApproval | State::TimedPause | State::Approved | State::Paused
+    );
+    report.step != step || !waits
 }

@@ -1,7 +1,7 @@
 use kruise_rollout::intent::{Refusal, Wanted};
 use kruise_rollout::report::State;
 
-use super::approve::{Meant, one};
+use super::approve::{Meant, has_acted, one};
 use super::follow::{deadline, follow};
 use super::jump::{self, To};
 use crate::cli::approve::Promote;
@@ -59,18 +59,28 @@ async fn full(command: &Promote, name: &str, cluster: &Cluster, ui: &mut Ui) -> 
         return Ok(0);
     }
     let deadline = deadline(command.timeout);
-    let mut approved = None;
     loop {
         let (report, code) = follow(name, cluster, deadline, ui, |report| {
-            let paused = matches!(report.state, State::AwaitingApproval | State::TimedPause);
-            let again = approved == Some(report.step);
-            (report.state == State::Paused || (paused && !again)).then_some(0)
+            matches!(
+                report.state,
+                State::AwaitingApproval | State::TimedPause | State::Paused
+            )
+            .then_some(0)
         })
         .await?;
         match report.state {
             State::AwaitingApproval | State::TimedPause => {
-                one(&any(), name, cluster, writing, ui).await?;
-                approved = Some(report.step);
+                match one(&any(), name, cluster, writing, ui).await {
+                    Ok(_) => {}
+                    // It has moved on by itself: a jump was carried out, or somebody else approved.
+                    Err(Error::Refused { .. } | Error::Changed(_)) => continue,
+                    Err(error) => return Err(error),
+                }
+                let step = report.step;
+                follow(name, cluster, deadline, ui, |report| {
+                    has_acted(step, report).then_some(0)
+                })
+                .await?;
             }
             State::Paused => {
                 return Err(super::refused(name, cluster.namespace(), Refusal::SpecPaused));

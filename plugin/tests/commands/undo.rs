@@ -20,8 +20,9 @@ fn deployment() -> impl Fn(&Request) -> Answer + Send + Sync + 'static {
     object["metadata"]["name"] = json!("web");
     let set = |version: u32, owner: &str| {
         let mut template = template(version);
-        template["metadata"] = json!({"labels": {"app": "web", "pod-template-hash": format!("c{version}")}});
-        json!({"metadata": {"name": format!("web-c{version}"), "ownerReferences": [{"uid": owner}],
+        template["metadata"] =
+            json!({"labels": {"app": "web", "pod-template-hash": format!("c0de{version}")}});
+        json!({"metadata": {"name": format!("web-c0de{version}"), "ownerReferences": [{"uid": owner}],
                 "annotations": {"deployment.kubernetes.io/revision": version.to_string()}},
             "spec": {"template": template}})
     };
@@ -48,7 +49,7 @@ fn a_deployment_goes_back_by_its_replica_sets() {
     let mut expected = template(1);
     expected["metadata"] = json!({"labels": {"app": "web"}});
     assert_eq!(server.writes()[0].body[2]["value"], expected);
-    let by_hash = call(&server, "rollout undo my-app-rollout --yes --to-revision=c1");
+    let by_hash = call(&server, "rollout undo my-app-rollout --yes --to-revision=c0de1");
     assert_eq!(by_hash.code, 0, "{}", by_hash.err);
     let unknown = call(&server, "rollout undo my-app-rollout --yes --to-revision=7");
     assert!(

@@ -117,7 +117,11 @@ async fn our_plugins_patch_passes_once() {
     ] {
         let name = stage.rollout(style, &status).await;
         let rollout = serde_json::from_value(stage.stored(&name).await).unwrap();
-        let patch = Patch::Json(intent::approve(&rollout).unwrap().patch);
+        let approval = intent::approve(&rollout, &intent::Wanted::default());
+        let Ok(intent::Approve::Write(approval)) = approval else {
+            panic!("{approval:?}");
+        };
+        let patch = Patch::Json(approval.patch);
         let approved = write(&stage.approver, &name, &patch).await.unwrap();
         let states = ["canaryStatus", "blueGreenStatus"].map(|style| &approved[style]["currentStepState"]);
         assert!(states.contains(&&json!("StepReady")), "{approved:#}");

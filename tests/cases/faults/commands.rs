@@ -53,10 +53,11 @@ async fn r02_undo_while_a_release_is_in_progress() {
     assert_eq!(undone.code, 0, "{undone:?}");
     assert!(undone.answer.contains("rolled back to revision 2"), "{undone:?}");
     rolled_back(&scene, "v2").await;
-    let unchanged = undo(&scene, &["--to-revision=2"]).await;
+    // The operator has numbered it anew.
+    let unchanged = undo(&scene, &["--to-revision=4"]).await;
     assert_eq!(unchanged.code, 0, "{unchanged:?}");
     assert!(
-        unchanged.answer.contains("already at revision 2"),
+        unchanged.answer.contains("already at revision 4"),
         "{unchanged:?}"
     );
     assert_eq!(scene.rollout().await["status"]["phase"], "Healthy");
@@ -64,7 +65,7 @@ async fn r02_undo_while_a_release_is_in_progress() {
     // After a release it is a release by steps; undone once more, that one is taken back.
     release(&scene, "v4").await;
     let gate = Gate::open(&scene).await;
-    let undone = undo(&scene, &["--to-revision=2"]).await;
+    let undone = undo(&scene, &["--to-revision=4"]).await;
     assert_eq!(undone.code, 0, "{undone:?}");
     scene.wait_state(1, "StepPaused").await;
     scene.wait_pods("v2", 1).await;
