@@ -36,6 +36,8 @@ pub const STATUS_POLICY: &str = "kruise-rollout-status";
 pub const BREAK_GLASS_GROUP: &str = "rollouts.kruise.io:break-glass";
 /// Name of the Service in front of the webhook, and of the Secret with its certificate.
 pub const WEBHOOK_SERVICE: &str = "kruise-rollout-webhook";
+/// Name of the Deployment of the existing Rollouts controller, in the same namespace.
+pub const LEGACY_CONTROLLER: &str = "kruise-rollout-controller-manager";
 /// Finalizer of the existing Rollouts controller. We set none; a present one is removed, so that deletion never waits for a
 /// controller that has gone.
 pub const LEGACY_FINALIZER: &str = "rollouts.kruise.io/rollout";

@@ -1,10 +1,14 @@
 //! The command line: what can be typed.
 
+pub(crate) mod completion;
+pub(crate) mod verbs;
+
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::duration::parse_duration;
+use crate::ui::trace::Trace;
 
 /// Exit codes, at the end of the help.
 const EXIT_CODES: &str = "Exit codes:
@@ -50,6 +54,9 @@ pub(crate) struct Global {
     /// Same as --color=never
     #[arg(long, global = true, hide = true)]
     no_color: bool,
+    /// Say nothing on stderr but errors
+    #[arg(short, long, global = true, help_heading = "Output")]
+    pub(crate) quiet: bool,
 }
 
 impl Global {
@@ -104,6 +111,9 @@ pub(crate) struct Connection {
     /// UID to impersonate
     #[arg(long = "as-uid", global = true, value_name = "UID")]
     pub(crate) impersonate_uid: Option<String>,
+    /// Extra information about the impersonated user; may be repeated
+    #[arg(long = "as-user-extra", global = true, value_name = "KEY=VALUE", value_parser = parse_pair)]
+    pub(crate) impersonate_user_extra: Vec<(String, String)>,
     /// Path to a certificate of the authority that signed the server's certificate
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) certificate_authority: Option<String>,
@@ -122,6 +132,26 @@ pub(crate) struct Connection {
     /// How long to wait for an answer to one request, such as 5s or 1m; 0 waits for ever
     #[arg(long, global = true, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub(crate) request_timeout: Duration,
+    /// Say on stderr how the server is reached; twice: each request with its answer's code, never headers or tokens
+    #[arg(short = 'v', global = true, action = clap::ArgAction::Count, help_heading = "Output")]
+    pub(crate) verbose: u8,
+    /// The same as a number: 1 or 2
+    #[arg(long, global = true, value_name = "NUMBER", help_heading = "Output")]
+    pub(crate) verbosity: Option<u8>,
+}
+
+impl Connection {
+    /// What is said on the way.
+    pub(crate) fn trace(&self) -> Trace {
+        Trace::new(self.verbosity.unwrap_or_default().max(self.verbose))
+    }
+}
+
+fn parse_pair(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .filter(|(key, _)| !key.is_empty())
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .ok_or_else(|| format!("{text:?} is not KEY=VALUE"))
 }
 
 #[derive(Debug, Subcommand)]
@@ -140,11 +170,8 @@ pub(crate) enum Command {
     },
     /// Show the versions of this plugin, the API server and the controller
     Version(Version),
-    /// Print the completion script of a shell
-    Completion {
-        /// Name of the shell
-        shell: clap_complete::Shell,
-    },
+    /// Print the completion script of a shell, or have kubectl complete this plugin
+    Completion(completion::Completion),
 }
 
 #[derive(Debug, Subcommand)]

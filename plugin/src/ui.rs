@@ -4,6 +4,7 @@ pub(crate) mod live;
 mod prompt;
 mod screen;
 pub(crate) mod style;
+pub(crate) mod trace;
 
 use std::io::{IsTerminal, Write};
 
@@ -24,12 +25,13 @@ pub(crate) struct Ui {
     theme: Theme,
     talk_theme: Theme,
     live: bool,
+    quiet: bool,
     ask: Option<Box<dyn Ask>>,
 }
 
 impl Ui {
     /// Looks once at what is a terminal and at the environment; everything else is told.
-    pub(crate) fn detect(color: Color) -> Self {
+    pub(crate) fn detect(color: Color, quiet: bool) -> Self {
         let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -57,6 +59,7 @@ impl Ui {
         let (answer, talk) = (theme(stdout.is_terminal()), theme(stderr.is_terminal()));
         let interactive = stdin.is_terminal() && stderr.is_terminal();
         Self {
+            quiet,
             live: stdout.is_terminal() && !dumb,
             ask: interactive.then(|| Box::new(Terminal { color: talk.color }) as Box<dyn Ask>),
             answer: AutoStream::new(stdout, choice(answer.color)),
@@ -77,15 +80,22 @@ impl Ui {
         Ok(self.answer.flush()?)
     }
 
-    /// A line of talk. Whoever has closed stderr does not want it.
+    /// A line of talk, which may be left out.
     pub(crate) fn say(&mut self, line: &str) {
+        if !self.quiet {
+            self.complain(line);
+        }
+    }
+
+    /// An error in its own words. Whoever has closed stderr does not want it.
+    pub(crate) fn complain(&mut self, line: &str) {
         let _ = writeln!(self.talk, "{line}");
     }
 
     /// An error.
     pub(crate) fn fail(&mut self, message: &str) {
         let word = self.talk_theme.paint(Role::Bad, "error:");
-        self.say(&format!("{word} {message}"));
+        self.complain(&format!("{word} {message}"));
     }
 
     /// The way on.

@@ -9,6 +9,8 @@
 
 mod approval;
 mod changes;
+mod completion;
+mod connections;
 mod control_plane;
 mod counts;
 mod courses;
@@ -21,6 +23,7 @@ mod kinds;
 mod kruise;
 mod native;
 mod odd;
+mod old_servers;
 mod order;
 mod outage;
 mod owners;

@@ -181,7 +181,10 @@ impl Feeds {
             // An expired version among others: the watcher lists again.
             watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => return Ok(None),
         };
-        if matches!(cause, Error::Forbidden { .. } | Error::Unauthorized(_)) {
+        if matches!(
+            cause,
+            Error::Forbidden { .. } | Error::Unauthorized(_) | Error::Credentials(_)
+        ) {
             return Err(cause);
         }
         if self.broken.is_none() && matches!(cause, Error::Unreachable { .. }) {
