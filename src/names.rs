@@ -46,6 +46,8 @@ pub const LEGACY_LEASE: &str = "71ddec2c.kruise.io";
 pub const LEGACY_KINDS_FLAG: &str = "--filter-workload-type";
 /// Name of the ClusterRole that lets people approve.
 pub const APPROVER_ROLE: &str = "kruise-rollout-approver";
+/// Name of the Deployment of the existing Rollouts controller, in the same namespace.
+pub const LEGACY_CONTROLLER: &str = "kruise-rollout-controller-manager";
 /// Finalizer of the existing Rollouts controller. We set none; a present one is removed, so that deletion never waits for a
 /// controller that has gone.
 pub const LEGACY_FINALIZER: &str = "rollouts.kruise.io/rollout";

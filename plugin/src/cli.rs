@@ -1,11 +1,13 @@
 //! The command line: what can be typed.
 
 pub(crate) mod approve;
+pub(crate) mod completion;
 mod diagnose;
 pub(crate) mod status;
 pub(crate) mod steer;
 pub(crate) mod targets;
 pub(crate) mod undo;
+pub(crate) mod verbs;
 mod wait;
 pub(crate) mod writing;
 
@@ -21,6 +23,7 @@ use steer::{Disable, Jump, Restart, Retry, Steer};
 use undo::{Abort, Undo};
 use writing::Writing;
 
+use crate::ui::trace::Trace;
 pub(crate) use status::{Follow, Pods, Status, Until, Watching};
 pub(crate) use wait::Wait;
 
@@ -71,6 +74,9 @@ pub(crate) struct Global {
     /// Draw with ASCII characters only, as is done where the locale is not UTF-8
     #[arg(long, global = true, help_heading = "Output")]
     pub(crate) ascii: bool,
+    /// Say nothing on stderr but errors
+    #[arg(short, long, global = true, help_heading = "Output")]
+    pub(crate) quiet: bool,
 }
 
 impl Global {
@@ -125,6 +131,9 @@ pub(crate) struct Connection {
     /// UID to impersonate
     #[arg(long = "as-uid", global = true, value_name = "UID")]
     pub(crate) impersonate_uid: Option<String>,
+    /// Extra information about the impersonated user; may be repeated
+    #[arg(long = "as-user-extra", global = true, value_name = "KEY=VALUE", value_parser = parse_pair)]
+    pub(crate) impersonate_user_extra: Vec<(String, String)>,
     /// Path to a certificate of the authority that signed the server's certificate
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) certificate_authority: Option<String>,
@@ -143,6 +152,26 @@ pub(crate) struct Connection {
     /// How long to wait for an answer to one request, such as 5s or 1m; 0 waits for ever
     #[arg(long, global = true, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub(crate) request_timeout: Duration,
+    /// Say on stderr how the server is reached; twice: each request with its answer's code, never headers or tokens
+    #[arg(short = 'v', global = true, action = clap::ArgAction::Count, help_heading = "Output")]
+    pub(crate) verbose: u8,
+    /// The same as a number: 1 or 2
+    #[arg(long, global = true, value_name = "NUMBER", help_heading = "Output")]
+    pub(crate) verbosity: Option<u8>,
+}
+
+impl Connection {
+    /// What is said on the way.
+    pub(crate) fn trace(&self) -> Trace {
+        Trace::new(self.verbosity.unwrap_or_default().max(self.verbose))
+    }
+}
+
+fn parse_pair(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .filter(|(key, _)| !key.is_empty())
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .ok_or_else(|| format!("{text:?} is not KEY=VALUE"))
 }
 
 #[derive(Debug, Subcommand)]
@@ -173,11 +202,8 @@ pub(crate) enum Command {
     /// Same as rollout undo
     #[command(hide = true, after_help = EXIT_CODES)]
     Undo(Undo),
-    /// Print the completion script of a shell
-    Completion {
-        /// Name of the shell
-        shell: clap_complete::Shell,
-    },
+    /// Print the completion script of a shell, or have kubectl complete this plugin
+    Completion(completion::Completion),
 }
 
 #[derive(Debug, Subcommand)]

@@ -18,11 +18,12 @@ mod write;
 use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use k8s_openapi::api::core::v1::Namespace;
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::names;
+use kube::Client;
 use kube::api::{Api, ApiResource, GetParams, ListParams, PostParams};
 use kube::core::Request;
-use kube::{Client, ResourceExt};
 use serde_json::Value;
 
 use crate::connect::chain;
@@ -45,6 +46,15 @@ pub(crate) struct ReadRollout {
     pub(crate) rollout: Rollout,
     /// All of it.
     pub(crate) object: Value,
+}
+
+/// The image of a controller.
+#[derive(Debug)]
+pub(crate) struct ControllerImage {
+    /// Its name with registry and tag.
+    pub(crate) image: String,
+    /// Whether it is this product's.
+    pub(crate) ours: bool,
 }
 
 /// One API server and namespace.
@@ -110,9 +120,8 @@ impl Cluster {
                 },
                 _ => Error::Server(status),
             },
-            error @ (kube::Error::Auth(_) | kube::Error::InferConfig(_)) => {
-                Error::Unauthorized(chain(&error))
-            }
+            kube::Error::Auth(kube::client::AuthError::AuthExec(cause)) => Error::Credentials(cause),
+            error if is_about_credentials(&error) => Error::Unauthorized(chain(&error)),
             error => Error::Unreachable {
                 server: self.server.clone(),
                 cause: root(&error),
@@ -137,7 +146,7 @@ impl Cluster {
             Err(Error::Server(status))
                 if status.code == 404 && status.details.as_ref().is_none_or(|d| d.name.is_empty()) =>
             {
-                return Err(Error::NotInstalled);
+                return Err(self.not_served().await);
             }
             Err(Error::Server(status)) if status.code == 404 => {
                 return Err(Error::NotFound {
@@ -154,17 +163,68 @@ impl Cluster {
         Ok(ReadRollout { rollout, object })
     }
 
+    /// Why there are no Rollouts: other versions than the known ones, or none.
+    async fn not_served(&self) -> Error {
+        let versions = self.rollout_versions().await.unwrap_or_default();
+        if versions.is_empty() {
+            Error::NotInstalled
+        } else {
+            Error::OtherVersions(versions)
+        }
+    }
+
     /// Names that somebody who typed `name` may have meant. Best effort.
     async fn close_to(&self, name: &str) -> Vec<String> {
-        let list = self.rollouts();
-        let params = ListParams::default().limit(PAGE);
-        let Ok(known) = self.call("", list.list_metadata(&params)).await else {
-            return Vec::new();
-        };
-        let names = known.items.iter().map(ResourceExt::name_any);
+        let names = self.rollout_names().await.unwrap_or_default().into_iter();
         let mut close: Vec<_> = names.filter(|known| is_close(known, name)).collect();
         close.truncate(3);
         close
+    }
+
+    /// Names of Rollouts, those of the first page.
+    pub(crate) async fn rollout_names(&self) -> Result<Vec<String>, Error> {
+        self.first_names(self.rollouts()).await
+    }
+
+    /// Names of the objects of a resource, those of the first page.
+    pub(crate) async fn names(&self, resource: &ApiResource) -> Result<Vec<String>, Error> {
+        self.first_names(self.objects(resource)).await
+    }
+
+    /// Names of namespaces, those of the first page.
+    pub(crate) async fn namespaces(&self) -> Result<Vec<String>, Error> {
+        self.first_names(Api::<Namespace>::all(self.client.clone())).await
+    }
+
+    async fn first_names<K>(&self, api: Api<K>) -> Result<Vec<String>, Error>
+    where
+        K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+    {
+        let params = ListParams::default().limit(PAGE);
+        let list = self.call("", api.list_metadata(&params)).await?;
+        Ok(list
+            .items
+            .into_iter()
+            .filter_map(|item| item.metadata.name)
+            .collect())
+    }
+
+    /// The workloads that Rollouts name, as `TYPE/NAME`; those of the first page.
+    pub(crate) async fn referenced(&self) -> Result<Vec<String>, Error> {
+        let params = ListParams::default().limit(PAGE);
+        let list = self.call("", self.rollouts().list(&params)).await?;
+        let references = list.items.into_iter().map(|rollout| rollout.spec.workload_ref);
+        Ok(references
+            .filter_map(|reference| {
+                let (group, _) = reference.group_version()?;
+                let dot = if group.is_empty() { "" } else { "." };
+                Some(format!(
+                    "{}{dot}{group}/{}",
+                    reference.kind.to_lowercase(),
+                    reference.name
+                ))
+            })
+            .collect())
     }
 
     fn objects(&self, resource: &ApiResource) -> Api<kube::core::DynamicObject> {
@@ -188,8 +248,21 @@ impl Cluster {
         Ok(self.call("", self.client.apiserver_version()).await?.git_version)
     }
 
-    /// The image of the controller; `None` when it is not installed under its usual name.
-    pub(crate) async fn controller_image(&self) -> Result<Option<String>, Error> {
+    /// Versions of Rollouts that the server has, the preferred one first; none where they are not installed.
+    pub(crate) async fn rollout_versions(&self) -> Result<Vec<String>, Error> {
+        let group = match self.get_json("", "/apis", names::GROUP).await {
+            Ok(group) => group,
+            Err(Error::Server(status)) if status.code == 404 => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let versions = group["versions"].as_array().into_iter().flatten();
+        Ok(versions
+            .filter_map(|version| version["version"].as_str().map(str::to_owned))
+            .collect())
+    }
+
+    /// The image of the controller, ours or the existing one; `None` when neither is installed under its usual name.
+    pub(crate) async fn controller_image(&self) -> Result<Option<ControllerImage>, Error> {
         let resource = ApiResource {
             group: "apps".to_owned(),
             version: "v1".to_owned(),
@@ -199,18 +272,22 @@ impl Cluster {
         };
         let api: Api<kube::core::DynamicObject> =
             Api::namespaced_with(self.client.clone(), names::DEFAULT_NAMESPACE, &resource);
-        let right = "get deployments.apps";
-        let found = self.call(right, api.get_opt(names::CONTROLLER)).await?;
-        let image = found.and_then(|object| {
-            let containers = object
-                .data
-                .pointer("/spec/template/spec/containers")?
-                .as_array()?;
-            containers
-                .iter()
-                .find_map(|container| container["image"].as_str().map(str::to_owned))
-        });
-        Ok(image)
+        for (name, ours) in [(names::CONTROLLER, true), (names::LEGACY_CONTROLLER, false)] {
+            let found = self.call("get deployments.apps", api.get_opt(name)).await?;
+            let image = found.and_then(|object| {
+                let containers = object
+                    .data
+                    .pointer("/spec/template/spec/containers")?
+                    .as_array()?;
+                containers
+                    .iter()
+                    .find_map(|container| container["image"].as_str().map(str::to_owned))
+            });
+            if let Some(image) = image {
+                return Ok(Some(ControllerImage { image, ours }));
+            }
+        }
+        Ok(None)
     }
 
     /// One answer as JSON.
@@ -245,6 +322,18 @@ fn role(right: &str, namespace: &str) -> Option<String> {
          rules:\n\
          - {{apiGroups: [{group}], resources: [{plural}{slash}{subresource}], verbs: [{verb}]}}"
     ))
+}
+
+/// Whether a request was not sent because there was nothing to show.
+fn is_about_credentials(error: &kube::Error) -> bool {
+    let mut next: Option<&dyn std::error::Error> = Some(error);
+    while let Some(cause) = next {
+        if cause.is::<kube::client::AuthError>() {
+            return true;
+        }
+        next = cause.source();
+    }
+    false
 }
 
 /// The innermost cause of a transport error, which says most.

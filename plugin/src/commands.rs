@@ -2,6 +2,7 @@
 
 mod approve;
 mod check;
+mod completion;
 mod doctor;
 mod each;
 mod explain;
@@ -65,7 +66,7 @@ pub(crate) async fn run(cli: Cli, ui: &mut Ui) -> Result<u8, Error> {
         },
         Some(Command::Doctor(command)) => doctor::run(&command, &connect(connection).await?, ui).await,
         Some(Command::Version(command)) => version::run(&command, connection, ui).await,
-        Some(Command::Completion { shell }) => completion(ui, shell),
+        Some(Command::Completion(command)) => completion::run(&command, ui),
         Some(Command::Rollout { command: None }) => help(ui, Some("rollout")),
         Some(Command::Workload { command: None }) => help(ui, Some("workload")),
         None => help(ui, None),
@@ -102,17 +103,6 @@ fn help(ui: &mut Ui, group: Option<&str>) -> Result<u8, Error> {
         None => Cli::command().render_help(),
     };
     ui.answer(text.to_string().trim_end())?;
-    Ok(0)
-}
-
-/// The script is for the program's own name; kubectl completes its plugins in another way.
-fn completion(ui: &mut Ui, shell: clap_complete::Shell) -> Result<u8, Error> {
-    let mut command = Cli::command();
-    let name = command.get_name().to_owned();
-    command = command.bin_name(&name);
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut command, name, &mut script);
-    ui.answer(String::from_utf8_lossy(&script).trim_end())?;
     Ok(0)
 }
 

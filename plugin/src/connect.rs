@@ -1,243 +1,279 @@
-//! From flags and kubeconfig files to a client.
+//! From flags, kubeconfig files and the environment to a client, as kubectl has it.
 
-use std::path::PathBuf;
+mod exec;
+mod kubeconfig;
+mod old;
+mod proxy;
+mod session;
 
-use kube::config::{
-    AuthInfo, Cluster as ClusterEntry, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster,
-    NamedContext,
-};
-use kube::{Client, Config};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 
+use http::Uri;
+use kube::Config;
+use kube::config::{AuthInfo, Cluster as ClusterEntry, ExecAuthCluster, Kubeconfig};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use secrecy::ExposeSecret;
+
+use self::exec::Plugin;
+use self::proxy::Environment;
+use self::session::{Credential, Session, Source};
 use crate::cli::Connection;
 use crate::cluster::Cluster;
 use crate::error::Error;
+use crate::ui::trace::Trace;
 
-/// Name of the entries that stand for flags where the kubeconfig has none.
-const OVERRIDE: &str = "kubectl-kruise";
+/// What a Pod is given to call the API server with.
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// Who is there while credentials are obtained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attendance {
+    /// A person, where standard input is a terminal; what goes wrong is said.
+    Usual,
+    /// Nobody, and nothing is said: completion.
+    Silent,
+}
 
 /// Connects as kubectl would: `--kubeconfig`, else the merged files of `KUBECONFIG`, else `~/.kube/config`, else the Pod's own
 /// service account; flags override single values.
 ///
 /// # Errors
-/// A kubeconfig that is missing, cannot be read, or has no such context.
+/// A kubeconfig that is missing, cannot be read, or has no such context; credentials that cannot be obtained.
 pub(crate) async fn connect(flags: &Connection) -> Result<Cluster, Error> {
-    let config = config(flags).await?;
+    connect_with(flags, Attendance::Usual).await
+}
+
+/// The same, with or without a person.
+pub(crate) async fn connect_with(flags: &Connection, attendance: Attendance) -> Result<Cluster, Error> {
+    let trace = flags.trace();
+    let Target { config, source } = target(flags, attendance, trace)?;
     let namespace = flags
         .namespace
         .clone()
         .unwrap_or_else(|| config.default_namespace.clone());
     let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-    let client = Client::try_from(config).map_err(|error| Error::Kubeconfig(chain(&error)))?;
+    trace.note(&format!("server {server}, namespace {namespace}"));
+    if let Some(proxy) = &config.proxy_url {
+        // The authority may hold a password.
+        let host = proxy.host().unwrap_or_default();
+        let port = proxy
+            .port_u16()
+            .map_or_else(String::new, |port| format!(":{port}"));
+        trace.note(&format!("through the proxy {host}{port}"));
+    }
+    let session = Session::open(config, source, trace)
+        .await
+        .map_err(|error| match error {
+            kube::Error::Auth(kube::client::AuthError::AuthExec(cause)) => Error::Credentials(cause),
+            error => Error::Kubeconfig(chain(&error)),
+        })?;
+    let client = old::client(session, &namespace);
     Ok(Cluster::new(client, namespace, server, flags.request_timeout))
 }
 
-async fn config(flags: &Connection) -> Result<Config, Error> {
-    let wrong = |error: kube::config::KubeconfigError| Error::Kubeconfig(chain(&error));
-    let kubeconfig = match &flags.kubeconfig {
-        Some(path) => Some(Kubeconfig::read_from(path).map_err(wrong)?),
-        None => merged(&paths()).map_err(wrong)?,
-    };
-    let nothing = kubeconfig
+/// The names of what a kubeconfig holds, for completion.
+pub(crate) fn known(flags: &Connection) -> Option<Kubeconfig> {
+    kubeconfig::load(flags)
+        .ok()
+        .flatten()
+        .map(|(kubeconfig, _)| kubeconfig)
+}
+
+/// An API server, and who calls it.
+struct Target {
+    config: Config,
+    source: Source,
+}
+
+fn target(flags: &Connection, attendance: Attendance, trace: Trace) -> Result<Target, Error> {
+    let loaded = kubeconfig::load(flags).map_err(|error| Error::Kubeconfig(chain(&error)))?;
+    let nothing = loaded
         .as_ref()
-        .is_none_or(|kubeconfig| kubeconfig.contexts.is_empty());
+        .is_none_or(|(kubeconfig, _)| kubeconfig.contexts.is_empty());
     if nothing && flags.server.is_none() && flags.context.is_none() {
-        return Config::incluster()
-            .map(|config| overridden(config, flags))
-            .map_err(|_| Error::Kubeconfig("no kubeconfig was found".to_owned()));
+        let address = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let (Some(host), Some(port)) = (
+            address("KUBERNETES_SERVICE_HOST"),
+            address("KUBERNETES_SERVICE_PORT"),
+        ) else {
+            return Err(Error::Kubeconfig("no kubeconfig was found".to_owned()));
+        };
+        trace.note("in a Pod, without a kubeconfig");
+        return in_pod(&host, &port, Path::new(SERVICE_ACCOUNT), flags).map_err(Error::Kubeconfig);
     }
-    let kubeconfig = applied(kubeconfig.unwrap_or_default(), flags)?;
-    let options = KubeConfigOptions {
-        context: flags.context.clone(),
-        cluster: flags.cluster.clone(),
-        user: flags.user.clone(),
-    };
-    Config::from_custom_kubeconfig(kubeconfig, &options)
-        .await
-        .map_err(wrong)
+    let (kubeconfig, paths) = loaded.unwrap_or_default();
+    for path in &paths {
+        trace.note(&format!("kubeconfig {}", path.display()));
+    }
+    let kubeconfig = kubeconfig::applied(kubeconfig, flags)?;
+    trace.note(&format!(
+        "context {}",
+        kubeconfig.current_context.as_deref().unwrap_or_default()
+    ));
+    assembled(kubeconfig, &Environment::read(), attendance).map_err(Error::Kubeconfig)
 }
 
-/// The files that count without `--kubeconfig`.
-fn paths() -> Vec<PathBuf> {
-    let listed = std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty());
-    match listed {
-        Some(list) => std::env::split_paths(&list)
-            .filter(|path| !path.as_os_str().is_empty())
-            .collect(),
-        None => std::env::home_dir()
-            .map(|home| home.join(".kube").join("config"))
-            .into_iter()
-            .collect(),
-    }
-}
-
-/// Merges the files that exist; the first one to set a value wins. `None` when none of them exists.
-fn merged(paths: &[PathBuf]) -> Result<Option<Kubeconfig>, kube::config::KubeconfigError> {
-    let mut merged: Option<Kubeconfig> = None;
-    for path in paths.iter().filter(|path| path.exists()) {
-        let next = Kubeconfig::read_from(path)?;
-        merged = Some(match merged {
-            None => next,
-            Some(first) => first.merge(next)?,
-        });
-    }
-    Ok(merged)
-}
-
-/// Puts the flags over the entries of the context in use, before files are read for them: a flag replaces a broken file.
-fn applied(mut kubeconfig: Kubeconfig, flags: &Connection) -> Result<Kubeconfig, Error> {
-    let name = flags
-        .context
-        .clone()
-        .or_else(|| kubeconfig.current_context.clone())
-        .filter(|name| !name.is_empty());
-    let name = match name {
-        Some(name) => name,
-        None if flags.server.is_some() || flags.cluster.is_some() => OVERRIDE.to_owned(),
-        None => {
-            return Err(Error::Kubeconfig(
-                "the kubeconfig has no current-context".to_owned(),
-            ));
-        }
-    };
-    let position = kubeconfig
-        .contexts
-        .iter()
-        .position(|context| context.name == name);
-    if position.is_none() && flags.context.is_some() {
-        return Err(Error::Kubeconfig(format!(
-            "the kubeconfig has no context {name:?}"
-        )));
-    }
-    let position = position.unwrap_or_else(|| {
-        kubeconfig.contexts.push(NamedContext {
-            name: name.clone(),
-            ..NamedContext::default()
-        });
-        kubeconfig.contexts.len() - 1
-    });
-    kubeconfig.current_context = Some(name);
-    let context = kubeconfig.contexts[position]
-        .context
-        .get_or_insert_with(Context::default);
-    if let Some(cluster) = &flags.cluster {
-        context.cluster.clone_from(cluster);
-    }
-    if context.cluster.is_empty() {
-        OVERRIDE.clone_into(&mut context.cluster);
-    }
-    let user = flags
-        .user
-        .clone()
-        .or_else(|| context.user.clone())
-        .unwrap_or_else(|| OVERRIDE.to_owned());
-    context.user = Some(user.clone());
-    let cluster = context.cluster.clone();
-    override_cluster(&mut kubeconfig, &cluster, flags);
-    override_user(&mut kubeconfig, &user, flags);
-    Ok(kubeconfig)
-}
-
-fn override_cluster(kubeconfig: &mut Kubeconfig, name: &str, flags: &Connection) {
-    let asked = flags.server.is_some()
-        || flags.certificate_authority.is_some()
-        || flags.insecure_skip_tls_verify
-        || flags.tls_server_name.is_some();
-    if !asked {
-        return;
-    }
-    let entry = match kubeconfig
+/// The configuration of the current context, which has its flags in it.
+fn assembled(
+    kubeconfig: Kubeconfig,
+    environment: &Environment,
+    attendance: Attendance,
+) -> Result<Target, String> {
+    let name = kubeconfig.current_context.unwrap_or_default();
+    let context = kubeconfig.contexts.into_iter().find(|entry| entry.name == name);
+    let context = context.and_then(|entry| entry.context).unwrap_or_default();
+    let cluster = kubeconfig
         .clusters
-        .iter()
-        .position(|cluster| cluster.name == name)
-    {
-        Some(position) => &mut kubeconfig.clusters[position],
-        None => {
-            kubeconfig.clusters.push(NamedCluster {
-                name: name.to_owned(),
-                ..NamedCluster::default()
-            });
-            let last = kubeconfig.clusters.len() - 1;
-            &mut kubeconfig.clusters[last]
-        }
-    };
-    let cluster = entry.cluster.get_or_insert_with(ClusterEntry::default);
-    if let Some(server) = &flags.server {
-        let server = if server.contains("://") {
-            server.clone()
-        } else {
-            format!("http://{server}")
-        };
-        cluster.server = Some(server);
-    }
-    if let Some(path) = &flags.certificate_authority {
-        cluster.certificate_authority = Some(path.clone());
-        cluster.certificate_authority_data = None;
-    }
-    if flags.insecure_skip_tls_verify {
-        cluster.insecure_skip_tls_verify = Some(true);
-        cluster.certificate_authority = None;
-        cluster.certificate_authority_data = None;
-    }
-    if let Some(name) = &flags.tls_server_name {
-        cluster.tls_server_name = Some(name.clone());
-    }
+        .into_iter()
+        .find(|entry| entry.name == context.cluster);
+    let cluster = cluster
+        .and_then(|entry| entry.cluster)
+        .ok_or_else(|| format!("the kubeconfig has no cluster {:?}", context.cluster))?;
+    // As for kubectl, a user that is not there is nobody.
+    let user = kubeconfig
+        .auth_infos
+        .into_iter()
+        .find(|entry| Some(&entry.name) == context.user.as_ref())
+        .and_then(|entry| entry.auth_info)
+        .unwrap_or_default();
+    let named = |error: String| format!("cluster {:?}: {error}", context.cluster);
+    let server = address(&cluster).map_err(named)?;
+    let mut config = Config::new(server.clone());
+    config.default_namespace = context
+        .namespace
+        .filter(|namespace| !namespace.is_empty())
+        .unwrap_or_else(|| "default".to_owned());
+    config.accept_invalid_certs = cluster.insecure_skip_tls_verify.unwrap_or_default();
+    config.root_cert = authority(&cluster).map_err(named)?;
+    config.tls_server_name = cluster.tls_server_name.clone().filter(|name| !name.is_empty());
+    config.proxy_url = proxy::choose(&server, cluster.proxy_url.as_deref(), environment).map_err(named)?;
+    let (user, source) = credentials(user, &cluster, attendance)?;
+    config.auth_info = user;
+    Ok(Target { config, source })
 }
 
-fn override_user(kubeconfig: &mut Kubeconfig, name: &str, flags: &Connection) {
-    let entry = match kubeconfig.auth_infos.iter().position(|user| user.name == name) {
-        Some(position) => &mut kubeconfig.auth_infos[position],
-        None => {
-            kubeconfig.auth_infos.push(NamedAuthInfo {
-                name: name.to_owned(),
-                ..NamedAuthInfo::default()
-            });
-            let last = kubeconfig.auth_infos.len() - 1;
-            &mut kubeconfig.auth_infos[last]
-        }
+/// Where the server is. Without a scheme it is one with TLS if anything is said about TLS.
+fn address(cluster: &ClusterEntry) -> Result<Uri, String> {
+    let server = cluster.server.as_deref().unwrap_or_default();
+    if server.is_empty() {
+        return Err("it has no server".to_owned());
+    }
+    let secure = cluster.insecure_skip_tls_verify.unwrap_or_default()
+        || cluster.certificate_authority.is_some()
+        || cluster.certificate_authority_data.is_some();
+    let full = match (server.contains("://"), secure) {
+        (true, _) => server.to_owned(),
+        (false, true) => format!("https://{server}"),
+        (false, false) => format!("http://{server}"),
     };
-    override_auth(entry.auth_info.get_or_insert_with(AuthInfo::default), flags);
+    full.parse()
+        .map_err(|error| format!("server {server:?}: {error}"))
 }
 
-fn override_auth(user: &mut AuthInfo, flags: &Connection) {
-    if let Some(token) = &flags.token {
-        // A token on the command line counts alone, or a program in the kubeconfig would be asked for another one.
-        *user = AuthInfo {
-            token: Some(token.clone().into()),
-            impersonate: user.impersonate.take(),
-            impersonate_groups: user.impersonate_groups.take(),
-            impersonate_uid: user.impersonate_uid.take(),
-            ..AuthInfo::default()
-        };
+/// The certificates that the server's is checked against; `None`: those of the system.
+fn authority(cluster: &ClusterEntry) -> Result<Option<Vec<Vec<u8>>>, String> {
+    let mut cluster = cluster.clone();
+    cluster.certificate_authority.take_if(|path| path.is_empty());
+    cluster.certificate_authority_data.take_if(|data| data.is_empty());
+    let member = match (
+        &cluster.certificate_authority_data,
+        &cluster.certificate_authority,
+    ) {
+        _ if cluster.insecure_skip_tls_verify == Some(true) => return Ok(None),
+        (None, None) => return Ok(None),
+        (Some(_), _) => "certificate-authority-data",
+        (None, Some(_)) => "certificate-authority",
+    };
+    let info = ExecAuthCluster::try_from(&cluster).map_err(|error| format!("{member}: {}", chain(&error)))?;
+    let pem = info.certificate_authority_data.unwrap_or_default();
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(&pem)
+        .map(|certificate| certificate.map(|certificate| certificate.to_vec()))
+        .collect::<Result<_, _>>()
+        .map_err(|error| format!("{member}: {error}"))?;
+    if certificates.is_empty() {
+        return Err(format!("{member}: it holds no certificate"));
     }
-    if let Some(path) = &flags.client_certificate {
-        user.client_certificate = Some(path.clone());
-        user.client_certificate_data = None;
+    Ok(Some(certificates))
+}
+
+/// What of a user stands in the configuration, and where the rest comes from. As for kubectl, a file goes before a token, and
+/// either before a program.
+fn credentials(
+    mut user: AuthInfo,
+    cluster: &ClusterEntry,
+    attendance: Attendance,
+) -> Result<(AuthInfo, Source), String> {
+    let empty = |text: &mut Option<String>| {
+        text.take_if(|text| text.is_empty());
+    };
+    empty(&mut user.username);
+    empty(&mut user.token_file);
+    empty(&mut user.client_certificate);
+    empty(&mut user.client_certificate_data);
+    empty(&mut user.client_key);
+    let token_file = user.token_file.take();
+    let exec = user.exec.take();
+    let token = user
+        .token
+        .take()
+        .map(|token| token.expose_secret().to_owned())
+        .filter(|token| !token.is_empty());
+    if let Some(path) = token_file {
+        return Ok((user, Source::File(PathBuf::from(path))));
     }
-    if let Some(path) = &flags.client_key {
-        user.client_key = Some(path.clone());
-        user.client_key_data = None;
-    }
-    if let Some(name) = &flags.impersonate {
-        user.impersonate = Some(name.clone());
-    }
-    if !flags.impersonate_group.is_empty() {
-        user.impersonate_groups = Some(flags.impersonate_group.clone());
-    }
-    if let Some(uid) = &flags.impersonate_uid {
-        user.impersonate_uid = Some(uid.clone());
+    let given = token.is_some() || user.username.is_some();
+    match exec.filter(|_| !given) {
+        None => {
+            let credential = Credential::new(token.as_deref(), None, None)
+                .ok_or_else(|| "the token cannot be sent: it is no single line of text".to_owned())?;
+            Ok((user, Source::Fixed(credential)))
+        }
+        Some(exec) => {
+            let attended = attendance == Attendance::Usual && std::io::stdin().is_terminal();
+            let silent = attendance == Attendance::Silent;
+            let plugin = Plugin::new(exec, cluster, attended, silent)?;
+            Ok((user, Source::Plugin(Box::new(plugin))))
+        }
     }
 }
 
 /// In a Pod there is no kubeconfig to put flags into.
-fn overridden(mut config: Config, flags: &Connection) -> Config {
-    if flags.token.is_some() {
-        config.auth_info.token_file = None;
+fn in_pod(host: &str, port: &str, folder: &Path, flags: &Connection) -> Result<Target, String> {
+    let host = if host.contains(':') {
+        format!("[{host}]")
+    } else {
+        host.to_owned()
+    };
+    let server: Uri = format!("https://{host}:{port}")
+        .parse()
+        .map_err(|error| format!("KUBERNETES_SERVICE_HOST {host:?}: {error}"))?;
+    let mut config = Config::new(server);
+    let namespace = std::fs::read_to_string(folder.join("namespace")).unwrap_or_default();
+    if !namespace.trim().is_empty() {
+        namespace.trim().clone_into(&mut config.default_namespace);
     }
-    override_auth(&mut config.auth_info, flags);
-    if flags.insecure_skip_tls_verify {
-        config.accept_invalid_certs = true;
+    let mut cluster = ClusterEntry {
+        certificate_authority: Some(folder.join("ca.crt").display().to_string()),
+        ..ClusterEntry::default()
+    };
+    if let Some(path) = &flags.certificate_authority {
+        cluster.certificate_authority = Some(path.clone());
     }
-    config
+    config.accept_invalid_certs = flags.insecure_skip_tls_verify;
+    if !flags.insecure_skip_tls_verify {
+        config.root_cert = authority(&cluster)?;
+    }
+    config.tls_server_name.clone_from(&flags.tls_server_name);
+    let mut user = AuthInfo {
+        token_file: Some(folder.join("token").display().to_string()),
+        ..AuthInfo::default()
+    };
+    kubeconfig::override_auth(&mut user, flags);
+    let (user, source) = credentials(user, &cluster, Attendance::Usual)?;
+    config.auth_info = user;
+    Ok(Target { config, source })
 }
 
 /// An error with its causes; kube says less at the top than below.
@@ -255,93 +291,4 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FIRST: &str = "
-contexts: [{name: a, context: {cluster: a, user: a, namespace: shop}}, {name: b, context: {cluster: b, user: a}}]
-clusters: [{name: a, cluster: {server: 'https://a.example:6443', certificate-authority: /missing/ca.crt}}]
-users: [{name: a, user: {token: one, as: root}}]
-current-context: a
-";
-
-    async fn load(kubeconfig: &str, flags: &Connection) -> Result<Config, Error> {
-        let kubeconfig = applied(Kubeconfig::from_yaml(kubeconfig).unwrap(), flags)?;
-        let options = KubeConfigOptions {
-            context: flags.context.clone(),
-            cluster: flags.cluster.clone(),
-            user: flags.user.clone(),
-        };
-        Config::from_custom_kubeconfig(kubeconfig, &options)
-            .await
-            .map_err(|e| Error::Kubeconfig(chain(&e)))
-    }
-
-    #[tokio::test]
-    async fn flags_replace_single_values() {
-        let flags = Connection {
-            insecure_skip_tls_verify: true,
-            token: Some("two".to_owned()),
-            impersonate_group: vec!["ops".to_owned()],
-            ..Connection::default()
-        };
-        let config = load(FIRST, &flags).await.unwrap();
-        assert_eq!(config.cluster_url, "https://a.example:6443/");
-        assert_eq!(config.default_namespace, "shop");
-        assert!(config.accept_invalid_certs && config.root_cert.is_none());
-        assert_eq!(config.auth_info.impersonate.as_deref(), Some("root"));
-        assert_eq!(config.auth_info.impersonate_groups, Some(vec!["ops".to_owned()]));
-    }
-
-    #[tokio::test]
-    async fn a_server_is_enough_without_any_kubeconfig() {
-        let flags = Connection {
-            server: Some("127.0.0.1:8001".to_owned()),
-            ..Connection::default()
-        };
-        let config = load("{}", &flags).await.unwrap();
-        assert_eq!(config.cluster_url, "http://127.0.0.1:8001/");
-        assert_eq!(config.default_namespace, "default");
-    }
-
-    #[tokio::test]
-    async fn a_context_that_is_not_there_is_named() {
-        let flags = Connection {
-            context: Some("prod".to_owned()),
-            ..Connection::default()
-        };
-        let error = load(FIRST, &flags).await.unwrap_err();
-        assert_eq!(error.to_string(), "the kubeconfig has no context \"prod\"");
-        let error = load("{}", &Connection::default()).await.unwrap_err();
-        assert_eq!(error.to_string(), "the kubeconfig has no current-context");
-    }
-
-    #[test]
-    fn the_first_of_several_files_wins_and_missing_ones_do_not_matter() {
-        let folder = std::env::temp_dir().join(format!("kubectl-kruise-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let (one, two) = (folder.join("one"), folder.join("two"));
-        std::fs::write(&one, FIRST).unwrap();
-        std::fs::write(&two, "
-clusters: [{name: a, cluster: {server: 'https://other.example'}}, {name: b, cluster: {server: 'https://b.example', certificate-authority: ca.crt}}]
-current-context: b
-").unwrap();
-        let merged = merged(&[folder.join("missing"), one, two]).unwrap().unwrap();
-        std::fs::remove_dir_all(&folder).unwrap();
-        assert_eq!(merged.current_context.as_deref(), Some("a"));
-        let cluster = |name: &str| {
-            merged
-                .clusters
-                .iter()
-                .find(|c| c.name == name)
-                .unwrap()
-                .cluster
-                .clone()
-                .unwrap()
-        };
-        assert_eq!(cluster("a").server.as_deref(), Some("https://a.example:6443"));
-        assert_eq!(cluster("b").server.as_deref(), Some("https://b.example"));
-        assert!(cluster("b").certificate_authority.unwrap().ends_with("/ca.crt"));
-        assert!(super::merged(&[folder]).unwrap().is_none());
-    }
-}
+mod tests;

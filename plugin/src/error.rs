@@ -20,6 +20,17 @@ pub(crate) enum Error {
     /// The credentials are not accepted.
     #[error("you must be logged in to the server ({0})")]
     Unauthorized(String),
+    /// There are no credentials to show.
+    #[error("{0}")]
+    Credentials(String),
+    /// Rollouts are served, in versions that are not known here.
+    #[error(
+        "the server has Rollouts in {}, and this plugin knows {} and {}",
+        .0.join(" and "),
+        kruise_rollout::names::VERSION,
+        kruise_rollout::api::v1alpha1::VERSION
+    )]
+    OtherVersions(Vec<String>),
     /// No answer from the API server.
     #[error("unable to connect to the server {server}: {cause}")]
     Unreachable {
@@ -144,6 +155,11 @@ impl Error {
                 "choose a kubeconfig with --kubeconfig or KUBECONFIG, and a context with --context"
                     .to_owned(),
             ),
+            Self::OtherVersions(_) => Some("use a release of this plugin that fits the server".to_owned()),
+            Self::Credentials(_) => Some(
+                "see the user of this context in the kubeconfig, or choose another one with --user"
+                    .to_owned(),
+            ),
             Self::Unauthorized(_) => {
                 Some("log in again, or choose another user with --user or --context".to_owned())
             }
@@ -182,7 +198,9 @@ impl Error {
     pub(crate) fn explain(&self, ui: &mut Ui) {
         match self {
             Self::Io(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return,
-            Self::Server(_) | Self::NotFound { .. } | Self::Forbidden { .. } => ui.say(&self.to_string()),
+            Self::Server(_) | Self::NotFound { .. } | Self::Forbidden { .. } => {
+                ui.complain(&self.to_string());
+            }
             _ => ui.fail(&self.to_string()),
         }
         if let Some(hint) = self.hint() {

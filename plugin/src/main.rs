@@ -6,6 +6,7 @@
 mod cli;
 mod cluster;
 mod commands;
+mod complete;
 mod connect;
 mod duration;
 mod error;
@@ -24,7 +25,17 @@ use cli::Cli;
 use error::Error;
 use ui::Ui;
 
+/// As what kubectl calls this program for completions.
+const COMPLETE: &str = "__complete";
+
 fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|first| first == COMPLETE) {
+        let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+        // Whoever has closed stdout does not want them.
+        let _ = complete::run(&words);
+        return ExitCode::SUCCESS;
+    }
     let mut command = Cli::command();
     let parsed = command
         .try_get_matches_from_mut(std::env::args_os())
@@ -33,14 +44,24 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         // Help goes to stdout with 0, usage errors to stderr with 2; a closed pipe is nobody's fault.
         Err(error) => {
+            if let Some(pointer) = cli::verbs::pointer(&error) {
+                let error = Error::Usage(pointer);
+                error.explain(&mut Ui::detect(cli::Color::Auto, false));
+                return ExitCode::from(error.exit_code());
+            }
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    let mut ui = Ui::detect(cli.global.color()).ascii(cli.global.ascii);
+    let mut ui = Ui::detect(cli.global.color(), cli.global.quiet).ascii(cli.global.ascii);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let outcome = match runtime {
-        Ok(runtime) => runtime.block_on(interruptible(commands::run(cli, &mut ui))),
+        Ok(runtime) => {
+            let outcome = runtime.block_on(interruptible(commands::run(cli, &mut ui)));
+            // A name that is still being looked up is not waited for.
+            runtime.shutdown_background();
+            outcome
+        }
         Err(error) => Err(Error::Io(error)),
     };
     ui.close();

@@ -5,7 +5,7 @@ use kruise_rollout::names;
 use crate::error::Error;
 
 /// Whether a word names the Rollout type, as typed in front of a slash or a name.
-fn is_rollout(word: &str) -> bool {
+pub(crate) fn is_rollout(word: &str) -> bool {
     let word = word.to_ascii_lowercase();
     let (resource, group) = word.split_once('.').unwrap_or((&word, names::GROUP));
     let group = group

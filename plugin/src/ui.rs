@@ -4,6 +4,7 @@ pub(crate) mod live;
 mod prompt;
 mod screen;
 pub(crate) mod style;
+pub(crate) mod trace;
 
 use std::io::{IsTerminal, Write};
 
@@ -25,12 +26,13 @@ pub(crate) struct Ui {
     theme: Theme,
     talk_theme: Theme,
     live: bool,
+    quiet: bool,
     ask: Option<Box<dyn Ask>>,
 }
 
 impl Ui {
     /// Looks once at what is a terminal and at the environment; everything else is told.
-    pub(crate) fn detect(color: Color) -> Self {
+    pub(crate) fn detect(color: Color, quiet: bool) -> Self {
         let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let forced =
@@ -60,6 +62,7 @@ impl Ui {
         let (answer, talk) = (theme(stdout.is_terminal()), theme(stderr.is_terminal()));
         let interactive = stdin.is_terminal() && stderr.is_terminal();
         Self {
+            quiet,
             live: stdout.is_terminal() && !dumb,
             ask: interactive.then(|| Box::new(Terminal { color: talk.color }) as Box<dyn Ask>),
             answer: AutoStream::new(stdout, choice(answer.color)),
@@ -87,11 +90,19 @@ impl Ui {
         Ok(self.answer.flush()?)
     }
 
-    /// Lines of talk; what servers say in them is made harmless. Whoever has closed stderr does not want it.
+    /// Lines of talk, which may be left out.
     pub(crate) fn say(&mut self, text: &str) {
+        if !self.quiet {
+            self.talk("", text);
+        }
+    }
+
+    /// An error in its own words.
+    pub(crate) fn complain(&mut self, text: &str) {
         self.talk("", text);
     }
 
+    /// What servers say in it is made harmless. Whoever has closed stderr does not want it.
     fn talk(&mut self, word: &str, text: &str) {
         let harmless: Vec<_> = text.split('\n').map(plain).collect();
         let _ = writeln!(self.talk, "{word}{}", harmless.join("\n"));
@@ -106,7 +117,9 @@ impl Ui {
     /// The way on.
     pub(crate) fn hint(&mut self, hint: &str) {
         let word = self.talk_theme.paint(Role::Waiting, "hint:");
-        self.talk(&format!("{word} "), hint);
+        if !self.quiet {
+            self.talk(&format!("{word} "), hint);
+        }
     }
 
     /// The live view, where standard output is a terminal that can be drawn on.

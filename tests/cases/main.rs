@@ -10,6 +10,8 @@
 mod approval;
 mod changes;
 mod commands;
+mod completion;
+mod connections;
 mod control_plane;
 mod counts;
 mod courses;
@@ -23,6 +25,7 @@ mod kruise;
 mod live;
 mod native;
 mod odd;
+mod old_servers;
 mod order;
 mod outage;
 mod owners;

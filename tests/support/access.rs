@@ -7,7 +7,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
 use crate::component::kubeconfig_name;
-use crate::{ControlPlane, Error, Identity, profile_dir};
+use crate::{ControlPlane, Error, Identity, IoContext as _, credentials, profile_dir};
 
 impl ControlPlane {
     /// A new client. It belongs to the calling runtime: a test makes its own and does not hand it to another test.
@@ -30,6 +30,21 @@ impl ControlPlane {
     #[must_use]
     pub fn kubeconfig(&self, identity: Identity) -> PathBuf {
         self.folder().join(kubeconfig_name(identity.name()))
+    }
+
+    /// Certificate and key, PEM, by which the API server knows [`Identity::Viewer`] without a token.
+    ///
+    /// # Errors
+    /// The control plane is not ours.
+    pub fn client_certificate(&self) -> Result<(String, String), Error> {
+        let read = |name: &str| {
+            let path = self.folder().join(name);
+            std::fs::read_to_string(&path).context(|| format!("reading {}", path.display()))
+        };
+        Ok((
+            read(credentials::CLIENT_CERTIFICATE)?,
+            read(credentials::CLIENT_KEY)?,
+        ))
     }
 
     /// kubectl with the kubeconfig in its environment, so that `kubectl kruise …` works too (the product's plugin is first in

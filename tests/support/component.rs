@@ -162,6 +162,7 @@ impl Invocation<'_> {
             format!("--tls-cert-file={}", self.file(credentials::SERVING_CERTIFICATE)),
             format!("--tls-private-key-file={}", self.file(credentials::SERVING_KEY)),
             format!("--token-auth-file={}", self.file(TOKENS)),
+            format!("--client-ca-file={}", self.file(credentials::CA)),
             "--authorization-mode=RBAC".to_owned(),
             "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),

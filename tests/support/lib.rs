@@ -24,6 +24,7 @@ mod namespace;
 pub mod process;
 mod product;
 pub mod proxy;
+mod tunnel;
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -41,6 +42,7 @@ pub use namespace::{TestNamespace, shared};
 pub use process::{Process, spawn};
 pub use product::{Product, build_binaries};
 pub use proxy::Proxy;
+pub use tunnel::Tunnel;
 
 /// Why a control plane could not be had.
 #[derive(Debug, thiserror::Error)]

@@ -186,7 +186,9 @@ impl Feeds {
                 ) {
                     Heard::Event(event) => return self.take_rollout(event, world).await,
                     Heard::Nothing => {}
-                    Heard::Refused(error @ Error::Unauthorized(_)) => return Err(error),
+                    Heard::Refused(error @ (Error::Unauthorized(_) | Error::Credentials(_))) => {
+                        return Err(error);
+                    }
                     Heard::Refused(_) => {
                         self.rollout = None;
                         self.poll(Part::Rollout, "the Rollout", notes);
