@@ -1,7 +1,11 @@
 //! The API server: reads and writes, each with a deadline and an error that says what to do.
 
+mod events;
+mod history;
 mod kind;
+mod list;
 mod pod;
+mod views;
 mod watch;
 mod workload;
 mod world;
@@ -21,6 +25,9 @@ use crate::cli::{DryRun, Writing};
 use crate::connect::chain;
 use crate::error::Error;
 
+pub(crate) use events::{Timeline, Told};
+pub(crate) use list::{Kinds, Roll, RollChange};
+pub(crate) use views::Details;
 pub(crate) use watch::Feeds;
 pub(crate) use workload::Workload;
 pub(crate) use world::World;
@@ -77,7 +84,11 @@ impl Cluster {
                 401 => Error::Unauthorized(status.message),
                 403 if !right.is_empty() => Error::Forbidden {
                     message: status.message,
-                    right: format!("{right} in namespace {}", self.namespace),
+                    right: if self.namespace.is_empty() {
+                        format!("{right} in all namespaces")
+                    } else {
+                        format!("{right} in namespace {}", self.namespace)
+                    },
                 },
                 _ => Error::Server(status),
             },

@@ -1,7 +1,13 @@
 //! One file per command: read, ask, act, say.
 
 mod approve;
+mod events;
+mod get;
+mod history;
 mod label;
+mod pods;
+mod print;
+mod rollouts;
 mod status;
 mod undo;
 mod version;
@@ -28,8 +34,15 @@ pub(crate) async fn run(cli: Cli, ui: &mut Ui) -> Result<u8, Error> {
         }) => match command {
             RolloutCommand::Approve(command) => approve::run(&command, &connect(connection).await?, ui).await,
             RolloutCommand::Status(command) => status::run(&command, &connect(connection).await?, ui).await,
+            RolloutCommand::Get(command) => get::run(&command, &connect(connection).await?, ui).await,
+            RolloutCommand::List(command) => rollouts::run(&command, &connect(connection).await?, ui).await,
+            RolloutCommand::Pods(command) => pods::run(&command, &connect(connection).await?, ui).await,
+            RolloutCommand::Events(command) => events::run(&command, &connect(connection).await?, ui).await,
+            RolloutCommand::History(command) => history::run(&command, &connect(connection).await?, ui).await,
             RolloutCommand::Undo(command) => undo::run(&command, &connect(connection).await?, ui).await,
         },
+        Some(Command::Get(command)) => get::run(&command, &connect(connection).await?, ui).await,
+        Some(Command::List(command)) => rollouts::run(&command, &connect(connection).await?, ui).await,
         Some(Command::Workload {
             command: Some(WorkloadCommand::Label(command)),
         }) => label::run(&command, &connect(connection).await?, ui).await,
@@ -65,7 +78,7 @@ fn completion(ui: &mut Ui, shell: clap_complete::Shell) -> Result<u8, Error> {
 }
 
 /// The time. Everything below is told it.
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     Timestamp::now()
 }
 

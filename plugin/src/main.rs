@@ -9,6 +9,7 @@ mod commands;
 mod connect;
 mod duration;
 mod error;
+mod format;
 mod render;
 mod target;
 mod ui;

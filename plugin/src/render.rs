@@ -1,17 +1,32 @@
 //! From a report to lines. Pure: no terminal, no clock.
 
+mod age;
 mod change;
+mod detail;
+mod diff;
 mod frame;
+mod list;
 mod look;
+mod parts;
+pub(crate) mod table;
+mod tree;
 
 use kruise_rollout::names;
 use kruise_rollout::report::{PauseReport, Problem, RolloutReport, State, Verdict};
 
+pub(crate) use age::age;
 pub(crate) use change::{change, stamped, verdict};
+pub(crate) use detail::detail;
+pub(crate) use diff::diff;
 pub(crate) use frame::{Bar, Frame, frame};
-pub(crate) use look::report;
+pub(crate) use list::Columns;
+pub(crate) use look::{report, report_wide};
+pub(crate) use parts::{event, events, kept_by, pods, revisions};
 
 use crate::ui::style::{Role, Theme};
+
+/// What stands in a cell that has nothing.
+const NONE: &str = "-";
 
 /// The resource and its name, as kubectl writes them.
 pub(crate) fn subject(name: &str) -> String {
@@ -35,7 +50,7 @@ pub(crate) fn plain(text: &str) -> String {
 fn role(state: &State) -> Role {
     match state {
         State::Complete => Role::Good,
-        State::WorkloadMissing | State::NotIntercepted => Role::Bad,
+        State::WorkloadMissing | State::NotIntercepted | State::Blocked => Role::Bad,
         State::AwaitingApproval | State::TimedPause | State::Paused => Role::Waiting,
         State::RollingBack | State::RolledBack | State::Superseded => Role::Back,
         State::Disabled | State::Disabling | State::Idle | State::Pending => Role::Quiet,

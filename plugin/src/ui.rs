@@ -77,6 +77,11 @@ impl Ui {
         Ok(self.answer.flush()?)
     }
 
+    /// A part of the answer that is no line yet.
+    pub(crate) fn part(&mut self, text: &str) -> Result<(), Error> {
+        Ok(write!(self.answer, "{text}")?)
+    }
+
     /// A line of talk. Whoever has closed stderr does not want it.
     pub(crate) fn say(&mut self, line: &str) {
         let _ = writeln!(self.talk, "{line}");

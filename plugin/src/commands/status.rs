@@ -3,13 +3,13 @@ use std::time::Duration;
 use kruise_rollout::api::v1beta1::phase;
 use kruise_rollout::report::{RolloutReport, State, Verdict};
 use kruise_rollout::workload::TemplateId;
-use serde::Serialize;
 use tokio::time::Instant;
 
 use super::now;
 use crate::cli::{Output, Status};
 use crate::cluster::{Cluster, Feeds, World};
 use crate::error::Error;
+use crate::format::{json, pretty, yaml};
 use crate::ui::Ui;
 use crate::ui::live::Live;
 use crate::{render, target};
@@ -34,8 +34,8 @@ pub(super) async fn run(command: &Status, cluster: &Cluster, ui: &mut Ui) -> Res
     let feeds = Feeds::new(cluster, &name, &world, workload);
     let deadline = (!command.timeout.is_zero()).then(|| started + command.timeout);
     let view = match command.output {
-        Some(format) => View::Machine { format, last: None },
-        None => ui.live().map_or(View::Lines { last: None }, View::Live),
+        Some(format @ (Output::Json | Output::Yaml | Output::Name)) => View::Machine { format, last: None },
+        Some(Output::Wide) | None => ui.live().map_or(View::Lines { last: None }, View::Live),
     };
     let mut watch = Watch {
         followed: world.template().cloned(),
@@ -51,8 +51,9 @@ pub(super) async fn run(command: &Status, cluster: &Cluster, ui: &mut Ui) -> Res
 fn once(command: &Status, report: &RolloutReport, ui: &Ui) -> Result<Vec<String>, Error> {
     Ok(match command.output {
         None => render::report(report, ui.theme()),
+        Some(Output::Wide) => render::report_wide(report, ui.theme()),
         Some(Output::Json) => vec![pretty(report)?],
-        Some(Output::Yaml) => vec![yaml(report)?.trim_end().to_owned()],
+        Some(Output::Yaml) => vec![yaml(report)?],
         Some(Output::Name) => vec![render::subject(&report.name)],
     })
 }
@@ -62,18 +63,6 @@ fn code(command: &Status, report: &RolloutReport) -> u8 {
         Verdict::AwaitingApproval if command.exit_on_pause => PAUSED,
         _ => report.exit_code,
     }
-}
-
-pub(super) fn json(value: &impl Serialize) -> Result<String, Error> {
-    serde_json::to_string(value).map_err(|error| Error::Io(error.into()))
-}
-
-fn pretty(value: &impl Serialize) -> Result<String, Error> {
-    serde_json::to_string_pretty(value).map_err(|error| Error::Io(error.into()))
-}
-
-pub(super) fn yaml(value: &impl Serialize) -> Result<String, Error> {
-    serde_saphyr::to_string(value).map_err(|error| Error::Io(std::io::Error::other(error)))
 }
 
 /// How changes are shown.
@@ -105,8 +94,8 @@ impl View {
                 if last.as_deref() != Some(&key) {
                     match format {
                         Output::Json => ui.answer(&json(report)?)?,
-                        Output::Yaml => ui.answer(&format!("---\n{}", yaml(report)?.trim_end()))?,
-                        Output::Name => {}
+                        Output::Yaml => ui.answer(&format!("---\n{}", yaml(report)?))?,
+                        Output::Name | Output::Wide => {}
                     }
                     *last = Some(Box::new(key));
                 }
@@ -214,7 +203,7 @@ impl Watch {
 }
 
 /// The report without what changes with the clock alone, lest every look be a change.
-fn steady(report: &RolloutReport) -> RolloutReport {
+pub(super) fn steady(report: &RolloutReport) -> RolloutReport {
     RolloutReport {
         pause: None,
         ..report.clone()

@@ -3,6 +3,7 @@ use serde::Serialize;
 use crate::cli::{Connection, Output, Version};
 use crate::connect::connect;
 use crate::error::Error;
+use crate::format::{json, yaml};
 use crate::ui::Ui;
 
 #[derive(Debug, Serialize)]
@@ -31,9 +32,9 @@ pub(super) async fn run(command: &Version, connection: &Connection, ui: &mut Ui)
         }
     }
     match command.output {
-        Some(Output::Json) => ui.answer(&super::status::json(&versions)?)?,
-        Some(Output::Yaml) => ui.answer(super::status::yaml(&versions)?.trim_end())?,
-        Some(Output::Name) | None => {
+        Some(Output::Json) => ui.answer(&json(&versions)?)?,
+        Some(Output::Yaml) => ui.answer(&yaml(&versions)?)?,
+        Some(Output::Name | Output::Wide) | None => {
             ui.answer(&format!("Client:     {}", versions.client_version))?;
             if let Some(version) = &versions.server_version {
                 ui.answer(&format!("Server:     {version}"))?;

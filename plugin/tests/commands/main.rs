@@ -9,6 +9,7 @@ mod look;
 mod server;
 mod terminal;
 mod usage;
+mod views;
 mod watch;
 mod world;
 mod write;
