@@ -3,23 +3,37 @@
 //! Pure: built from the objects as they were read and the time. Counts of pods are live, from workload and pods, since the
 //! status of the Rollout has them only as of its last transition.
 
+mod documents;
+mod events;
+mod history;
+mod next;
+mod overlays;
 mod pods;
+mod progress;
+mod rows;
 mod state;
 mod steps;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
+pub use documents::{
+    Detail, Document, RevisionDetail, RolloutEvents, RolloutHistory, RolloutPods, TemplateDiff,
+};
+pub use events::{EventReport, fold};
+pub use history::{History, Recorded, RevisionReport, RevisionState, Source};
+pub use overlays::{Hidden, Overlay, OverlayKind, spec_changed};
 pub use pods::Problem;
+pub use rows::{PodFacts, PodReport, PodRole, pod_reports};
 pub use state::{State, Verdict};
 pub use steps::{PauseReport, StepProgress, StepReport};
 
-use crate::api::v1beta1::{Rollout, RolloutStatus, step_state};
+use crate::api::v1beta1::{Rollout, RolloutStatus};
 use crate::names;
 use crate::plan::Plan;
-use crate::workload::pod::names_revision;
-use crate::workload::{Likeness, PodView, TemplateId, TypeLabel, View};
+use crate::workload::{GroupKind, Likeness, PodView, TemplateId, View, adapter_for};
 use pods::Counts;
+use progress::Progress;
 
 /// Version of the report's own format, in `apiVersion`.
 pub const REPORT_VERSION: &str = "kruise.cli/v1";
@@ -47,6 +61,10 @@ pub struct Sources<'a> {
     pub pods: Option<&'a [PodView]>,
     /// The template that a watch set out to follow. Another one that is not the stable one supersedes it.
     pub followed: Option<&'a TemplateId>,
+    /// What could not be read.
+    pub hidden: &'a [Hidden],
+    /// When somebody last wrote the workload's spec, where that is known: see [`spec_changed`].
+    pub workload_changed: Option<Timestamp>,
     /// The time.
     pub now: Timestamp,
 }
@@ -63,6 +81,11 @@ pub struct RolloutReport {
     pub name: String,
     /// Namespace of the Rollout.
     pub namespace: String,
+    /// When the Rollout was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<Timestamp>,
+    /// `canary` or `blueGreen`; empty where there is none.
+    pub strategy: &'static str,
     /// The workload and its counts.
     pub workload: WorkloadReport,
     /// One word for what goes on.
@@ -71,6 +94,11 @@ pub struct RolloutReport {
     pub phase: String,
     /// State of the current step, as in the status.
     pub step_state: String,
+    /// What holds beside the state.
+    pub overlays: Vec<Overlay>,
+    /// Since when the current step is in its state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
     /// Number of the current step, from 1; 0 when there is none.
     pub step: usize,
     /// All steps.
@@ -178,6 +206,10 @@ impl RolloutReport {
         let mut report = Self {
             api_version: REPORT_VERSION,
             kind: "RolloutReport",
+            created: rollout.metadata.creation_timestamp.as_ref().map(|time| time.0),
+            strategy: strategy(rollout),
+            overlays: Vec::new(),
+            since: progress.since,
             name: name.unwrap_or_default(),
             namespace: namespace.unwrap_or_default(),
             workload: workload_report(rollout, workload, counts),
@@ -190,17 +222,24 @@ impl RolloutReport {
             rolled_back: matches!(state, State::RollingBack | State::RolledBack)
                 || view.is_some_and(|view| state::in_batches(status, &progress, view)),
             breach: breach(view, plan.as_ref(), progress.step, &state, counts),
-            problems: pods::problems(pods, revisions.update.as_deref()),
+            problems: pods::problems(pods, revisions.update.as_deref(), now),
             revisions,
             verdict: Verdict::InProgress,
             exit_code: 0,
             next: None,
             state,
         };
+        report.overlays = overlays::overlays(sources, &report);
         report.verdict = Verdict::of(&report, state::stalled(status));
         report.exit_code = report.verdict.exit_code();
-        report.next = next(&report, rollout, view);
+        report.next = next::next(&report, rollout, view);
         report
+    }
+
+    /// Whether this holds beside the state.
+    #[must_use]
+    pub fn has(&self, kind: OverlayKind) -> bool {
+        self.overlays.iter().any(|overlay| overlay.kind == kind)
     }
 
     /// The number of steps.
@@ -210,61 +249,12 @@ impl RolloutReport {
     }
 }
 
-/// The release's own part of the status, of either style.
-struct Progress<'a> {
-    step: usize,
-    state: &'a str,
-    since: Option<Timestamp>,
-    revision: &'a str,
-    stable: &'a str,
-    template: &'a str,
-    message: &'a str,
-    rolled_back: bool,
-    release: &'a str,
-}
-
-impl<'a> Progress<'a> {
-    fn of(status: &'a RolloutStatus) -> Self {
-        let step = |index: i32| usize::try_from(index).unwrap_or_default();
-        match (&status.canary_status, &status.blue_green_status) {
-            (Some(canary), _) => Self {
-                step: step(canary.current_step_index),
-                state: &canary.current_step_state,
-                since: canary.last_update_time.as_ref().map(|time| time.0),
-                revision: &canary.canary_revision,
-                stable: &canary.stable_revision,
-                template: &canary.template_id,
-                message: &canary.message,
-                rolled_back: canary.rolled_back,
-                release: &canary.observed_rollout_id,
-            },
-            (None, Some(green)) => Self {
-                step: step(green.current_step_index),
-                state: &green.current_step_state,
-                since: green.last_update_time.as_ref().map(|time| time.0),
-                revision: &green.updated_revision,
-                stable: &green.stable_revision,
-                template: "",
-                message: &green.message,
-                rolled_back: false,
-                release: &green.observed_rollout_id,
-            },
-            (None, None) => Self {
-                step: 0,
-                state: "",
-                since: None,
-                revision: "",
-                stable: "",
-                template: "",
-                message: "",
-                rolled_back: false,
-                release: "",
-            },
-        }
-    }
-
-    fn paused(&self) -> bool {
-        self.state == step_state::STEP_PAUSED
+fn strategy(rollout: &Rollout) -> &'static str {
+    let strategy = &rollout.spec.strategy;
+    match (&strategy.canary, &strategy.blue_green) {
+        (Some(_), _) => "canary",
+        (None, Some(_)) => "blueGreen",
+        (None, None) => "",
     }
 }
 
@@ -287,7 +277,10 @@ fn revisions(view: Option<&View>, progress: &Progress<'_>) -> Revisions {
         .filter(|_| view.observed() != Some(false));
     Revisions {
         stable: named(progress.stable).or_else(|| view.reported.current_revision.clone()),
-        update: reported.or_else(|| named(progress.revision).filter(|_| same)),
+        update: reported.or_else(|| {
+            let remembered = named(progress.hash).or_else(|| named(progress.revision));
+            remembered.filter(|_| same)
+        }),
     }
 }
 
@@ -305,7 +298,15 @@ fn workload_report(rollout: &Rollout, workload: Seen<'_>, counts: Counts) -> Wor
         Seen::Present(view) => {
             report.found = Some(true);
             report.replicas = view.replicas_known.then_some(view.replicas);
-            report.partition = Some(view.partition_in_force());
+            // What is shown of kinds without an adapter has no partition.
+            let group_version = reference.group_version();
+            let governable = group_version.and_then(|(group, _)| {
+                adapter_for(&GroupKind {
+                    group: group.to_owned(),
+                    kind: reference.kind.clone(),
+                })
+            });
+            report.partition = governable.map(|_| view.partition_in_force());
             report.ready = counts.ready;
             report.updated = counts.updated;
             report.updated_ready = counts.updated_ready;
@@ -344,43 +345,6 @@ fn breach(
         .filter(|_| counts.by_labels)?
         .checked_sub(allowed)?;
     (beyond > 0).then_some(Breach { allowed, beyond })
-}
-
-/// The command that takes this state further.
-fn next(report: &RolloutReport, rollout: &Rollout, view: Option<&View>) -> Option<String> {
-    let (name, namespace) = (&report.name, &report.namespace);
-    match report.state {
-        State::AwaitingApproval => Some(format!(
-            "kubectl kruise rollout approve rollout/{name} -n {namespace}"
-        )),
-        State::Paused => Some(format!(
-            "kubectl kruise rollout resume rollout/{name} -n {namespace}"
-        )),
-        State::Disabled if rollout.spec.disabled => Some(format!(
-            "kubectl kruise rollout enable rollout/{name} -n {namespace}"
-        )),
-        State::Disabled | State::NotIntercepted => view
-            .filter(|view| view.label != TypeLabel::Right)
-            .map(|_| format!("kubectl kruise workload label rollout/{name} -n {namespace}")),
-        State::RollingBack | State::Upgrading => {
-            in_the_way(report).map(|problem| format!("kubectl delete pod {} -n {namespace}", problem.pod))
-        }
-        _ => None,
-    }
-}
-
-/// A broken pod of a template that nobody wants any more. Operators that update in order wait until it is ready, which it never
-/// will be; only deleting it helps. The controller does so after a while, unless it may not; a person need not wait.
-fn in_the_way(report: &RolloutReport) -> Option<&Problem> {
-    let stable = report.revisions.stable.as_deref().unwrap_or_default();
-    let held_back = |problem: &Problem| {
-        let label = problem.revision.as_deref().unwrap_or_default();
-        report.state == State::Upgrading && names_revision(label, stable)
-    };
-    report
-        .problems
-        .iter()
-        .find(|problem| problem.is_broken() && !problem.updated && !held_back(problem))
 }
 
 #[cfg(test)]

@@ -3,6 +3,11 @@
 pub(crate) mod approve;
 pub(crate) mod completion;
 mod diagnose;
+mod events;
+mod get;
+mod history;
+mod list;
+mod pods;
 pub(crate) mod status;
 pub(crate) mod steer;
 pub(crate) mod targets;
@@ -24,6 +29,11 @@ use undo::{Abort, Undo};
 use writing::Writing;
 
 use crate::ui::trace::Trace;
+pub(crate) use events::Events;
+pub(crate) use get::Get;
+pub(crate) use history::History;
+pub(crate) use list::{ListRollouts, SortBy};
+pub(crate) use pods::{OfRevision, PodList};
 pub(crate) use status::{Follow, Pods, Status, Until, Watching};
 pub(crate) use wait::Wait;
 
@@ -182,6 +192,12 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<RolloutCommand>,
     },
+    /// Same as rollout get
+    #[command(hide = true, alias = "describe", after_help = EXIT_CODES)]
+    Get(Get),
+    /// Same as rollout list
+    #[command(hide = true, alias = "ls", after_help = EXIT_CODES)]
+    List(ListRollouts),
     /// Prepare workloads for releases
     #[command(after_help = EXIT_CODES)]
     Workload {
@@ -258,6 +274,21 @@ pub(crate) enum RolloutCommand {
     /// Wait until a release has come so far
     #[command(after_help = EXIT_CODES)]
     Wait(Wait),
+    /// Show everything about a release: steps, pods by revision and batch, conditions, events
+    #[command(visible_aliases = ["describe", "tree"], after_help = EXIT_CODES)]
+    Get(Get),
+    /// List Rollouts with their states
+    #[command(visible_alias = "ls", after_help = EXIT_CODES)]
+    List(ListRollouts),
+    /// List the pods of a release with revision and batch
+    #[command(after_help = EXIT_CODES)]
+    Pods(PodList),
+    /// Show the events of a Rollout, its workload and its pods as one timeline
+    #[command(after_help = EXIT_CODES)]
+    Events(Events),
+    /// Show the revisions of a workload, one of them, or what differs between two
+    #[command(after_help = EXIT_CODES)]
+    History(History),
     /// Take a workload back to an earlier pod template
     ///
     /// In mid-release this is the stable template, and pods return to it at once. At rest it is the last other template, and
@@ -305,6 +336,8 @@ pub(crate) enum Output {
     Yaml,
     /// The resource and its name.
     Name,
+    /// Text with more in it.
+    Wide,
 }
 
 #[derive(Args, Debug)]

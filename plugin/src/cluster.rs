@@ -1,15 +1,19 @@
 //! The API server: reads and writes, each with a deadline and an error that says what to do.
 
 mod event;
+mod events;
 mod facts;
 mod feed;
+mod history;
 mod kind;
 mod labelled;
 mod link;
+mod list;
 mod look;
 mod pod;
 mod search;
 mod targets;
+mod views;
 mod watch;
 mod workload;
 mod world;
@@ -30,8 +34,11 @@ use crate::connect::chain;
 use crate::error::Error;
 
 pub(crate) use event::Happening;
+pub(crate) use events::{Timeline, Told};
 pub(crate) use facts::Scope;
+pub(crate) use list::{Kinds, Roll, RollChange};
 pub(crate) use targets::Chosen;
+pub(crate) use views::Details;
 pub(crate) use watch::{Arrival, Feeds};
 pub(crate) use workload::Workload;
 pub(crate) use world::World;
@@ -115,7 +122,11 @@ impl Cluster {
                 // What a policy or a webhook denies, no role allows.
                 403 if !right.is_empty() && !status.message.contains("denied") => Error::Forbidden {
                     message: status.message,
-                    right: format!("{right} in namespace {}", self.namespace),
+                    right: if self.namespace.is_empty() {
+                        format!("{right} in all namespaces")
+                    } else {
+                        format!("{right} in namespace {}", self.namespace)
+                    },
                     role: role(right, &self.namespace),
                 },
                 _ => Error::Server(status),

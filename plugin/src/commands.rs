@@ -5,17 +5,23 @@ mod check;
 mod completion;
 mod doctor;
 mod each;
+mod events;
 mod explain;
 mod follow;
+mod get;
+mod history;
 mod jump;
 mod label;
 mod lint;
 mod list;
 mod pause;
 mod plan;
+mod pods;
+mod print;
 mod promote;
 mod reason;
 mod restart;
+mod rollouts;
 mod status;
 mod undo;
 mod version;
@@ -57,6 +63,12 @@ pub(crate) async fn run(cli: Cli, ui: &mut Ui) -> Result<u8, Error> {
         Some(Command::Undo(command)) => {
             of_rollout(RolloutCommand::Undo(command), &connect(connection).await?, ui).await
         }
+        Some(Command::Get(command)) => {
+            of_rollout(RolloutCommand::Get(command), &connect(connection).await?, ui).await
+        }
+        Some(Command::List(command)) => {
+            of_rollout(RolloutCommand::List(command), &connect(connection).await?, ui).await
+        }
         Some(Command::Workload {
             command: Some(command),
         }) => match command {
@@ -89,6 +101,11 @@ async fn of_rollout(command: RolloutCommand, cluster: &Cluster, ui: &mut Ui) -> 
         RolloutCommand::Abort(command) => undo::abort(&command, cluster, ui).await,
         RolloutCommand::Status(command) => status::run(&command, cluster, ui).await,
         RolloutCommand::Wait(command) => status::wait(&command, cluster, ui).await,
+        RolloutCommand::Get(command) => get::run(&command, cluster, ui).await,
+        RolloutCommand::List(command) => rollouts::run(&command, cluster, ui).await,
+        RolloutCommand::Pods(command) => pods::run(&command, cluster, ui).await,
+        RolloutCommand::Events(command) => events::run(&command, cluster, ui).await,
+        RolloutCommand::History(command) => history::run(&command, cluster, ui).await,
         RolloutCommand::Explain(command) => explain::run(&command, cluster, ui).await,
         RolloutCommand::Plan(_) | RolloutCommand::Lint(_) => Ok(0),
     }

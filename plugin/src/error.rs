@@ -73,6 +73,19 @@ pub(crate) enum Error {
     /// No such type.
     #[error("the server doesn't have a resource type {0:?}")]
     NoType(String),
+    /// A workload that is not there, or whose pods nobody can tell.
+    #[error("{0} has no pods that can be shown: it is not there, or cannot be read")]
+    NoPods(String),
+    /// No such revision.
+    #[error("{subject} has no revision {revision:?}: there are {}", if .known.is_empty() { "none" } else { .known })]
+    NoRevision {
+        /// The Rollout.
+        subject: String,
+        /// What was asked for.
+        revision: String,
+        /// The numbers that there are.
+        known: String,
+    },
     /// A verb that the caller may not use.
     #[error("Error from server (Forbidden): {message}")]
     Forbidden {

@@ -1,26 +1,39 @@
 //! From a report to lines. Pure: no terminal, no clock.
 
+mod age;
 mod change;
+mod detail;
 mod diagnosis;
 mod diff;
 mod fit;
 mod frame;
+mod list;
 mod look;
+mod parts;
 mod pods;
 mod scene;
 mod steps;
+pub(crate) mod table;
+mod tree;
 
 use kruise_rollout::names;
 use kruise_rollout::report::{PauseReport, Problem, RolloutReport, State, Verdict};
 
+pub(crate) use age::age;
 pub(crate) use change::{change, happening, second, stamped, verdict};
+pub(crate) use detail::detail;
 pub(crate) use diagnosis::{diagnosis, explanation, fitness, preview, problem, workloads};
 pub(crate) use diff::diff;
 pub(crate) use frame::{frame, rows};
-pub(crate) use look::report;
+pub(crate) use list::Columns;
+pub(crate) use look::{report, report_wide};
+pub(crate) use parts::{event, events, kept_by, pods, revisions};
 pub(crate) use scene::{Scene, Shown, Size};
 
 use crate::ui::style::{Role, Theme};
+
+/// What stands in a cell that has nothing.
+const NONE: &str = "-";
 
 /// The resource and its name, as kubectl writes them.
 pub(crate) fn subject(name: &str) -> String {
@@ -52,7 +65,7 @@ fn is_invisible(c: char) -> bool {
 fn role(state: &State) -> Role {
     match state {
         State::Complete => Role::Good,
-        State::WorkloadMissing | State::NotIntercepted => Role::Bad,
+        State::WorkloadMissing | State::NotIntercepted | State::Blocked => Role::Bad,
         State::AwaitingApproval | State::TimedPause | State::Paused => Role::Waiting,
         State::RollingBack | State::RolledBack | State::Superseded => Role::Back,
         State::Disabled | State::Disabling | State::Idle | State::Pending => Role::Quiet,

@@ -108,6 +108,11 @@ impl Ui {
         let _ = writeln!(self.talk, "{word}{}", harmless.join("\n"));
     }
 
+    /// A part of the answer that is no line yet.
+    pub(crate) fn part(&mut self, text: &str) -> Result<(), Error> {
+        Ok(write!(self.answer, "{text}")?)
+    }
+
     /// An error.
     pub(crate) fn fail(&mut self, message: &str) {
         let word = self.talk_theme.paint(Role::Bad, "error:");

@@ -41,6 +41,8 @@ pub(super) fn report(facts: &Facts, subject: &Subject, view: Option<&View>) -> R
         workload,
         pods: subject.pods.seen().map(Vec::as_slice),
         followed: None,
+        hidden: &[],
+        workload_changed: None,
         now: facts.now,
     })
 }
@@ -92,7 +94,7 @@ fn broken_pods(subject: &Subject, report: &RolloutReport) -> Vec<Finding> {
     let stuck = report
         .problems
         .iter()
-        .find(|problem| problem.is_broken() && !problem.updated);
+        .find(|problem| problem.broken && !problem.updated);
     if let Some(pod) = stuck.filter(|_| report.state == State::RollingBack) {
         let text = format!(
             "pod {} of the abandoned template is in the way: {}",
@@ -241,17 +243,19 @@ fn state(facts: &Facts, subject: &Subject, report: &RolloutReport, view: Option<
     Some(match &report.state {
         State::AwaitingApproval => note(65, format!("{step} is done and waits for approval"))
             .command(commands::ours(subject, "rollout approve")),
-        State::Paused => note(64, "the release is paused by spec.strategy.paused".to_owned()).command(
-            commands::patch_rollout(subject, &json!({"spec": {"strategy": {"paused": false}}})),
-        ),
+        State::Paused => note(64, "the release is paused by spec.strategy.paused".to_owned())
+            .command(commands::ours(subject, "rollout resume")),
         State::Disabled if subject.rollout.spec.disabled => note(
             63,
             "the Rollout is disabled by spec.disabled: updates are not held, they roll at once".to_owned(),
         )
-        .command(commands::patch_rollout(
-            subject,
-            &json!({"spec": {"disabled": false}}),
-        )),
+        .command(commands::ours(subject, "rollout enable")),
+        State::Blocked => Finding::fail(
+            Check::Progress,
+            36,
+            "another template came in mid-release, and a blue-green release takes none".to_owned(),
+        )
+        .command(commands::ours(subject, "rollout undo")),
         State::TimedPause => timed(facts, subject, report, &step),
         State::NotIntercepted => Finding::fail(
             Check::Progress,

@@ -1,6 +1,24 @@
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use crate::workload::{PodView, View};
+
+/// Reasons that do not go away by waiting alone.
+const BROKEN: [&str; 9] = [
+    "CrashLoopBackOff",
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+    "OOMKilled",
+];
+/// What a scheduler says that finds no node. A node may come, so it has to last.
+const UNSCHEDULABLE: &str = "Unschedulable";
+/// How long it has to last.
+const SCHEDULING: SignedDuration = SignedDuration::from_secs(60);
 
 /// A pod that is not ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -16,32 +34,36 @@ pub struct Problem {
     /// Why it is not ready, one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The same in a few words: the container, its exit code, its image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// Whether this is more than a pod that is still starting: it does not come up by waiting alone.
+    pub broken: bool,
 }
 
 impl Problem {
-    /// Whether this is more than a pod that is still starting: it does not come up by waiting alone.
-    #[must_use]
-    pub fn is_broken(&self) -> bool {
-        const BROKEN: [&str; 9] = [
-            "CrashLoopBackOff",
-            "ErrImagePull",
-            "ImagePullBackOff",
-            "InvalidImageName",
-            "ErrImageNeverPull",
-            "CreateContainerConfigError",
-            "CreateContainerError",
-            "RunContainerError",
-            "OOMKilled",
-        ];
-        self.reason
-            .as_deref()
-            .is_some_and(|reason| BROKEN.contains(&reason))
+    fn of(pod: &PodView, revision: Option<&str>, now: Timestamp) -> Self {
+        let reason = if pod.terminating {
+            Some("Terminating")
+        } else {
+            pod.reason.as_deref()
+        };
+        Self {
+            pod: pod.name.clone(),
+            updated: revision.is_some_and(|revision| pod.runs(revision)),
+            revision: pod.revision.clone(),
+            reason: reason.map(str::to_owned),
+            detail: pod.trouble.as_ref().map(|trouble| trouble.why.clone()),
+            broken: reason.is_some_and(|reason| {
+                BROKEN.contains(&reason) || (reason == UNSCHEDULABLE && lasts(pod, now))
+            }),
+        }
     }
 
     /// Whether it is broken by the template that is being released.
     #[must_use]
     pub fn is_grave(&self) -> bool {
-        self.updated && self.is_broken()
+        self.updated && self.broken
     }
 }
 
@@ -94,24 +116,18 @@ fn count(pods: &[PodView], picked: impl Fn(&PodView) -> bool) -> u32 {
     u32::try_from(pods.iter().filter(|pod| picked(pod)).count()).unwrap_or(u32::MAX)
 }
 
+fn lasts(pod: &PodView, now: Timestamp) -> bool {
+    pod.steadily_since()
+        .is_some_and(|since| now.duration_since(since) >= SCHEDULING)
+}
+
 /// The pods that are not ready, those of the revision first, by name.
-pub(super) fn problems(pods: Option<&[PodView]>, revision: Option<&str>) -> Vec<Problem> {
+pub(super) fn problems(pods: Option<&[PodView]>, revision: Option<&str>, now: Timestamp) -> Vec<Problem> {
     let unready = pods
         .into_iter()
         .flatten()
         .filter(|pod| !pod.ready || pod.terminating);
-    let mut problems: Vec<_> = unready
-        .map(|pod| Problem {
-            pod: pod.name.clone(),
-            updated: revision.is_some_and(|revision| pod.runs(revision)),
-            revision: pod.revision.clone(),
-            reason: if pod.terminating {
-                Some("Terminating".to_owned())
-            } else {
-                pod.reason.clone()
-            },
-        })
-        .collect();
+    let mut problems: Vec<_> = unready.map(|pod| Problem::of(pod, revision, now)).collect();
     problems.sort_by(|one, other| (!one.updated, &one.pod).cmp(&(!other.updated, &other.pod)));
     problems
 }

@@ -1,7 +1,8 @@
 use serde::{Serialize, Serializer};
 
-use super::{Problem, Progress, RolloutReport, Seen, Sources};
+use super::{OverlayKind, Progress, RolloutReport, Seen, Sources};
 use crate::api::v1beta1::{Rollout, RolloutStatus, condition, phase, step_state};
+use crate::workload::pod::names_revision;
 use crate::workload::{Hold, Likeness, View};
 
 /// What goes on, in one word. The first that fits, from top to bottom.
@@ -21,6 +22,8 @@ pub enum State {
     RollingBack,
     /// The last release went back to the stable template.
     RolledBack,
+    /// The existing controller refuses to go on: another template came in the middle of a blue-green release.
+    Blocked,
     /// `spec.strategy.paused`.
     Paused,
     /// The step is done and waits for a person.
@@ -52,6 +55,32 @@ pub enum State {
 }
 
 impl State {
+    /// All words but those that are not known here.
+    pub const WORDS: [&'static str; 22] = [
+        "Deleting",
+        "Disabled",
+        "Disabling",
+        "WorkloadMissing",
+        "Superseded",
+        "RollingBack",
+        "RolledBack",
+        "Blocked",
+        "Paused",
+        "AwaitingApproval",
+        "TimedPause",
+        "Approved",
+        "Starting",
+        "Upgrading",
+        "RoutingTraffic",
+        "Analyzing",
+        "Finalising",
+        "NotIntercepted",
+        "Pending",
+        "Complete",
+        "Idle",
+        "Unknown",
+    ];
+
     /// The word.
     #[must_use]
     pub fn word(&self) -> &str {
@@ -63,6 +92,7 @@ impl State {
             Self::Superseded => "Superseded",
             Self::RollingBack => "RollingBack",
             Self::RolledBack => "RolledBack",
+            Self::Blocked => "Blocked",
             Self::Paused => "Paused",
             Self::AwaitingApproval => "AwaitingApproval",
             Self::TimedPause => "TimedPause",
@@ -100,6 +130,7 @@ impl State {
             | Self::Superseded
             | Self::RollingBack
             | Self::RolledBack
+            | Self::Blocked
             | Self::NotIntercepted
             | Self::Pending
             | Self::Complete
@@ -140,7 +171,8 @@ impl Verdict {
             State::Disabled if !stalled => Self::Disabled,
             State::RolledBack => Self::RolledBack,
             State::Superseded => Self::Superseded,
-            _ if stalled || report.problems.iter().any(Problem::is_grave) => Self::Failing,
+            State::Blocked => Self::Failing,
+            _ if stalled || report.has(OverlayKind::Degraded) => Self::Failing,
             State::Complete | State::Idle => Self::Complete,
             State::Paused | State::AwaitingApproval => Self::AwaitingApproval,
             _ => Self::InProgress,
@@ -189,7 +221,10 @@ pub(super) fn state(sources: &Sources<'_>, status: &RolloutStatus, progress: &Pr
         return State::WorkloadMissing;
     }
     if let Some(view) = view {
-        if held(view).is_some() && back_to_stable(view) && !in_batches(status, progress, view) {
+        if held(view).is_some()
+            && (back_to_stable(view) || returns(view))
+            && !in_batches(status, progress, view)
+        {
             return State::RollingBack;
         }
         if sources
@@ -217,6 +252,29 @@ fn held(view: &View) -> Option<&Hold> {
     view.marks.hold.as_ref().filter(|_| ours)
 }
 
+/// Whether this is a workload of the existing controller, which leaves no marks of ours: its state is told by revisions alone.
+fn unmarked(view: &View) -> bool {
+    view.marks.guard.is_none()
+}
+
+/// Whether a workload of the existing controller goes back: its operator updates towards the revision that it came from.
+fn returns(view: &View) -> bool {
+    let reported = &view.reported;
+    let (current, update) = (&reported.current_revision, &reported.update_revision);
+    let unfinished = reported
+        .updated_replicas
+        .is_some_and(|updated| updated != view.replicas);
+    unmarked(view) && view.observed() != Some(false) && update.is_some() && current == update && unfinished
+}
+
+/// Whether another template than the one of a blue-green release has come, which the existing controller does not take up.
+fn blocked(status: &RolloutStatus, progress: &Progress<'_>, view: &View) -> bool {
+    status.canary_status.is_none()
+        && status.blue_green_status.is_some()
+        && !progress.message.is_empty()
+        && progress.is_of_another_revision(view)
+}
+
 /// Whether the present template is the one that was stable before the release.
 fn back_to_stable(view: &View) -> bool {
     let stable = view.stable();
@@ -237,6 +295,9 @@ fn releasing(
         || progress.release.starts_with("rollback-")
     {
         return State::RollingBack;
+    }
+    if view.is_some_and(|view| blocked(status, progress, view)) {
+        return State::Blocked;
     }
     if rollout.spec.strategy.paused || reason == condition::reason::PAUSED {
         return State::Paused;
@@ -276,10 +337,31 @@ fn at_rest(status: &RolloutStatus, progress: &Progress<'_>, view: Option<&View>)
     if is(status, condition::SUCCEEDED, condition::FALSE) {
         return State::RolledBack;
     }
+    if view.is_some_and(|view| unmarked(view) && progress.is_of_another_revision(view)) {
+        return State::NotIntercepted;
+    }
+    if view.is_some_and(|view| unmarked(view) && progress.is_of_an_older_generation(view)) {
+        return State::Pending;
+    }
     if progress.state.is_empty() {
         State::Idle
     } else {
         State::Complete
+    }
+}
+
+impl Progress<'_> {
+    /// Whether the operator updates to another revision than the one that the status speaks of.
+    fn is_of_another_revision(&self, view: &View) -> bool {
+        let update = view.reported.update_revision.as_deref();
+        view.observed() != Some(false)
+            && !self.revision.is_empty()
+            && update.is_some_and(|update| !names_revision(self.revision, update))
+    }
+
+    /// Whether the workload has changed since the status was written.
+    fn is_of_an_older_generation(&self, view: &View) -> bool {
+        (1..view.generation).contains(&self.generation)
     }
 }
 

@@ -1,3 +1,8 @@
+mod documents;
+mod history;
+mod overlays;
+mod rows;
+
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -81,6 +86,8 @@ fn report(rollout: &Rollout, view: &View, pods: &[PodView]) -> RolloutReport {
         workload: Seen::Present(view),
         pods: Some(pods),
         followed: None,
+        hidden: &[],
+        workload_changed: None,
         now: at(200),
     };
     RolloutReport::new(&sources)
@@ -179,6 +186,8 @@ fn a_pause_counts_down() {
             workload: Seen::Present(&view),
             pods: Some(&pods),
             followed: None,
+            hidden: &[],
+            workload_changed: None,
             now,
         };
         let pause = RolloutReport::new(&sources).pause;
@@ -244,6 +253,8 @@ fn another_template_than_the_followed_one_supersedes_it_unless_it_is_the_way_bac
             workload: Seen::Present(&view),
             pods: None,
             followed: Some(&followed),
+            hidden: &[],
+            workload_changed: None,
             now: at(200),
         };
         RolloutReport::new(&sources).state
@@ -279,6 +290,8 @@ fn without_the_workload_the_status_speaks_alone() {
         workload: Seen::Unknown,
         pods: None,
         followed: None,
+        hidden: &[],
+        workload_changed: None,
         now: at(0),
     };
     let report = RolloutReport::new(&sources);
@@ -330,6 +343,8 @@ fn a_blue_green_release_of_the_existing_controller_is_read_too() {
         workload: Seen::Unknown,
         pods: None,
         followed: None,
+        hidden: &[],
+        workload_changed: None,
         now: at(0),
     };
     let report = RolloutReport::new(&sources);

@@ -39,6 +39,7 @@ mod scene;
 mod steering;
 mod storm;
 mod uninstall;
+mod views;
 mod walk;
 mod widgets;
 mod writes;

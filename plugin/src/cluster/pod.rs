@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kruise_rollout::report::PodFacts;
 use kruise_rollout::workload::PodView;
 use kube::api::{Api, ApiResource, ObjectMeta};
 use kube::core::{DynamicObject, GroupVersionKind};
@@ -12,16 +13,31 @@ use serde_json::{Value, json};
 
 use super::Cluster;
 
-/// A pod without its spec.
+/// A pod without all but its place.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Pod {
     #[serde(default)]
     metadata: ObjectMeta,
     #[serde(default)]
+    spec: Place,
+    #[serde(default)]
     status: Value,
 }
 
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Place {
+    node_name: Option<String>,
+}
+
 impl Pod {
+    /// All that is shown of it.
+    pub(super) fn facts(&self) -> PodFacts {
+        PodFacts::read(&json!({
+            "metadata": self.metadata, "spec": {"nodeName": self.spec.node_name}, "status": self.status,
+        }))
+    }
+
     pub(super) fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
     }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use kruise_rollout::api::v1beta1::Rollout;
-use kruise_rollout::report::{RolloutReport, Seen, Sources};
+use kruise_rollout::report::{Hidden, RolloutReport, Seen, Sources, spec_changed};
 use kruise_rollout::workload::{PodView, TemplateId, View};
 use kube::api::{Api, ListParams};
 
@@ -31,6 +31,10 @@ pub(crate) struct World {
     /// Sorted by name; `None` when they could not be read.
     pub(super) pods: Option<Vec<PodView>>,
     pub(super) happenings: Happenings,
+    /// When the workload's spec was written last.
+    pub(super) changed: Option<Timestamp>,
+    /// What could not be read.
+    pub(super) hidden: Vec<Hidden>,
 }
 
 impl World {
@@ -55,41 +59,69 @@ impl World {
         canary.last_update_time.as_ref().map(|time| time.0)
     }
 
+    /// A Rollout of which nothing else is known yet.
+    pub(super) fn new(rollout: Rollout) -> Self {
+        Self {
+            rollout,
+            known: Known::Unknown,
+            pods: None,
+            happenings: Happenings::default(),
+            changed: None,
+            hidden: Vec::new(),
+        }
+    }
+
     /// The report of this moment.
     pub(crate) fn report(&self, followed: Option<&TemplateId>, now: Timestamp) -> RolloutReport {
+        RolloutReport::new(&self.sources(followed, now))
+    }
+
+    /// What reports of this moment are made from.
+    pub(crate) fn sources<'a>(&'a self, followed: Option<&'a TemplateId>, now: Timestamp) -> Sources<'a> {
         let workload = match &self.known {
             Known::Unknown => Seen::Unknown,
             Known::Missing => Seen::Missing,
             Known::Present(view) => Seen::Present(view),
         };
-        RolloutReport::new(&Sources {
+        Sources {
             rollout: &self.rollout,
             workload,
             pods: self.pods.as_deref(),
             followed,
+            hidden: &self.hidden,
+            workload_changed: self.changed,
             now,
-        })
+        }
+    }
+
+    /// The Rollout.
+    pub(crate) fn rollout(&self) -> &Rollout {
+        &self.rollout
+    }
+
+    /// The workload, as far as decisions go.
+    pub(crate) fn view(&self) -> Option<&View> {
+        match &self.known {
+            Known::Present(view) => Some(view),
+            Known::Unknown | Known::Missing => None,
+        }
     }
 
     /// The template that the workload has.
     pub(crate) fn template(&self) -> Option<&TemplateId> {
-        match &self.known {
-            Known::Present(view) => Some(&view.template),
-            Known::Unknown | Known::Missing => None,
-        }
+        self.view().map(|view| &view.template)
     }
 
     /// Takes in the workload. Returns its UID when it is there.
     pub(super) fn take_workload(&mut self, workload: Option<&Workload>) -> Option<String> {
-        self.known = match workload.map(Workload::view) {
+        self.changed =
+            workload.and_then(|workload| spec_changed(&workload.object["metadata"]["managedFields"]));
+        self.known = match workload.map(Workload::shown) {
             None => Known::Missing,
             Some(Some(Ok(view))) => Known::Present(Box::new(view)),
             Some(Some(Err(_)) | None) => Known::Unknown,
         };
-        match &self.known {
-            Known::Present(view) => Some(view.uid.clone()),
-            Known::Unknown | Known::Missing => None,
-        }
+        self.view().map(|view| view.uid.clone())
     }
 
     pub(super) fn take_pod(&mut self, pod: PodView) {
@@ -110,35 +142,32 @@ impl World {
 impl Cluster {
     /// Reads a Rollout with its workload and pods. What may not be read is left out and named in the second part.
     pub(crate) async fn world(&self, name: &str) -> Result<(World, Option<Workload>, Vec<String>), Error> {
-        let rollout = self.rollout(name).await?;
-        let mut notes = Vec::new();
-        let mut world = World {
-            rollout,
-            known: Known::Unknown,
-            pods: None,
-            happenings: Happenings::default(),
-        };
-        let reference = world.rollout.spec.workload_ref.clone();
-        let workload = match self.workload_of(&reference).await {
-            Ok(workload) => workload,
-            Err(Error::Forbidden { right, .. }) => {
-                notes.push(format!(
-                    "the workload and its pods are not shown: you may not {right}"
-                ));
-                return Ok((world, None, notes));
-            }
-            Err(error) => return Err(error),
-        };
-        if let (Some(uid), Some(workload)) = (world.take_workload(workload.as_ref()), &workload) {
-            match self.pods(&uid, workload).await {
+        let (mut world, workload) = self.world_without_pods(name).await?;
+        if let (Some(view), Some(workload)) = (world.view(), &workload) {
+            match self.pods(&view.uid, workload).await {
                 Ok(pods) => world.pods = Some(pods),
-                Err(Error::Forbidden { right, .. }) => {
-                    notes.push(format!("pods are not shown: you may not {right}"));
-                }
+                Err(Error::Forbidden { right, .. }) => world.hidden.push(Hidden { part: "pods", right }),
                 Err(error) => return Err(error),
             }
         }
+        let notes = world.hidden.iter().map(ToString::to_string).collect();
         Ok((world, workload, notes))
+    }
+
+    /// Reads a Rollout with its workload.
+    pub(super) async fn world_without_pods(&self, name: &str) -> Result<(World, Option<Workload>), Error> {
+        let mut world = World::new(self.rollout(name).await?);
+        let workload = match self.workload_of(&world.rollout.spec.workload_ref).await {
+            Ok(workload) => workload,
+            Err(Error::Forbidden { right, .. }) => {
+                let part = "the workload and its pods";
+                world.hidden.push(Hidden { part, right });
+                return Ok((world, None));
+            }
+            Err(error) => return Err(error),
+        };
+        world.take_workload(workload.as_ref());
+        Ok((world, workload))
     }
 
     /// The pods of a workload, sorted by name; each is reduced on arrival.

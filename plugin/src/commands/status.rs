@@ -60,6 +60,7 @@ async fn once(command: &Status, cluster: &Cluster, name: &str, ui: &mut Ui) -> R
 fn lines(format: Option<Output>, report: &RolloutReport, ui: &Ui) -> Result<Vec<String>, Error> {
     Ok(match format {
         None => render::report(report, ui.theme()),
+        Some(Output::Wide) => render::report_wide(report, ui.theme()),
         Some(Output::Json) => vec![pretty(report)?],
         Some(Output::Yaml) => vec![yaml(report)?],
         Some(Output::Name) => vec![render::subject(&report.name)],

@@ -5,6 +5,7 @@ use crate::cli::{Connection, Output, Version};
 use crate::cluster::ControllerImage;
 use crate::connect::connect;
 use crate::error::Error;
+use crate::format::{json, yaml};
 use crate::ui::Ui;
 
 #[derive(Debug, Serialize)]
@@ -54,9 +55,9 @@ pub(super) async fn run(command: &Version, connection: &Connection, ui: &mut Ui)
         }
     }
     match command.output {
-        Some(Output::Json) => ui.answer(&crate::format::json(&versions)?)?,
-        Some(Output::Yaml) => ui.answer(&crate::format::yaml(&versions)?)?,
-        Some(Output::Name) | None => {
+        Some(Output::Json) => ui.answer(&json(&versions)?)?,
+        Some(Output::Yaml) => ui.answer(&yaml(&versions)?)?,
+        Some(Output::Name | Output::Wide) | None => {
             for line in lines(&versions) {
                 ui.answer(&line)?;
             }

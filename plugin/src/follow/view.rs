@@ -88,11 +88,11 @@ impl View {
             drawn: None,
         };
         Ok(match (output, follow.view) {
-            (Some(format), _) => reports(format),
-            (None, Watching::Json) => reports(Output::Json),
-            (None, Watching::Lines) => lines(),
-            (None, Watching::Auto) => ui.live().map_or_else(lines, live),
-            (None, Watching::Live) => live(ui.live().ok_or_else(|| {
+            (Some(format @ (Output::Json | Output::Yaml | Output::Name)), _) => reports(format),
+            (Some(Output::Wide) | None, Watching::Json) => reports(Output::Json),
+            (Some(Output::Wide) | None, Watching::Lines) => lines(),
+            (Some(Output::Wide) | None, Watching::Auto) => ui.live().map_or_else(lines, live),
+            (Some(Output::Wide) | None, Watching::Live) => live(ui.live().ok_or_else(|| {
                 Error::Usage("--view live needs a terminal on standard output; write --view lines".to_owned())
             })?),
         })
@@ -249,12 +249,12 @@ fn print(format: Output, value: &impl Serialize, ui: &mut Ui) -> Result<(), Erro
     match format {
         Output::Json => ui.answer(&json(value)?),
         Output::Yaml => ui.answer(&format!("---\n{}", yaml(value)?)),
-        Output::Name => Ok(()),
+        Output::Name | Output::Wide => Ok(()),
     }
 }
 
 /// The report without what changes with the clock alone, lest every look be a change.
-fn steady(report: &RolloutReport) -> RolloutReport {
+pub(crate) fn steady(report: &RolloutReport) -> RolloutReport {
     RolloutReport {
         pause: None,
         ..report.clone()

@@ -1,3 +1,5 @@
+mod views;
+
 use jiff::Timestamp;
 use kruise_rollout::report::{Breach, Revisions, StepProgress, StepReport, WorkloadReport};
 
@@ -49,6 +51,10 @@ fn base(state: State, verdict: Verdict) -> RolloutReport {
             updated_ready: Some(1),
             partition: Some(4),
         },
+        created: None,
+        strategy: "canary",
+        overlays: Vec::new(),
+        since: None,
         state,
         phase: "Progressing".to_owned(),
         step_state: String::new(),
@@ -124,6 +130,8 @@ fn failing() -> RolloutReport {
         updated,
         revision: Some("my-app-6f7d".to_owned()),
         reason: reason.map(str::to_owned),
+        detail: None,
+        broken: reason.is_some(),
     };
     report.problems = vec![
         problem("my-app-4", true, Some("CrashLoopBackOff")),

@@ -14,6 +14,7 @@ mod targets;
 mod terminal;
 mod undo;
 mod usage;
+mod views;
 mod watch;
 mod world;
 mod write;

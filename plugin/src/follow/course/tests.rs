@@ -5,6 +5,10 @@ use crate::cli::status::Grace;
 
 fn look(state: State, verdict: Verdict, step: usize) -> RolloutReport {
     RolloutReport {
+        created: None,
+        overlays: Vec::new(),
+        since: None,
+        strategy: "canary",
         api_version: REPORT_VERSION,
         kind: "RolloutReport",
         name: "web".to_owned(),
