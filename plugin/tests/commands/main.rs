@@ -6,6 +6,7 @@
 )]
 
 mod look;
+mod manifests;
 mod server;
 mod terminal;
 mod usage;
