@@ -108,7 +108,7 @@ pub(crate) struct Lint {
     pub(crate) filename: Vec<PathBuf>,
     /// Ask the cluster, too: other Rollouts, the workload, its schema, and a dry-run
     #[arg(long)]
-    pub(crate) server: bool,
+    pub(crate) online: bool,
     /// Exit with code 3 on warnings, too
     #[arg(long)]
     pub(crate) strict: bool,

@@ -41,7 +41,7 @@ pub(super) async fn run(command: &Lint, connection: &Connection, ui: &mut Ui) ->
     let namespace = connection.namespace.as_deref().unwrap_or("default");
     let values: Vec<Value> = documents.iter().map(|document| document.value.clone()).collect();
     let mut problems = lint(&values, command.replicas, namespace);
-    if command.server {
+    if command.online {
         problems.extend(ask(connection, &values, ui).await?);
     }
     let mut located: Vec<_> = unreadable.into_iter().map(broken).collect();

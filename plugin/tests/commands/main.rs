@@ -8,6 +8,7 @@
 mod follow;
 mod look;
 mod selected;
+mod manifests;
 mod server;
 mod steer;
 mod targets;
