@@ -3,6 +3,7 @@
 //! What matters most gets its rows first: the state, the next command, what is wrong, the present step. What is left goes to the
 //! other steps, the pods and the events.
 
+use dialoguer::console::measure_text_width;
 use jiff::tz::TimeZone;
 use kruise_rollout::report::{RolloutReport, Verdict};
 

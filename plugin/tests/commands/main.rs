@@ -7,6 +7,7 @@
 
 mod follow;
 mod look;
+mod reach;
 mod server;
 mod terminal;
 mod usage;
