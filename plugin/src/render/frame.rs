@@ -75,18 +75,8 @@ pub(crate) fn rows(scenes: &[Scene<'_>], size: Size, theme: Theme) -> Vec<String
         .map(|scene| scene.report.name.len())
         .max()
         .unwrap_or(0);
-    let text = |scene: &Scene<'_>| {
-        state(
-            scene,
-            Theme {
-                color: false,
-                ..theme
-            },
-        )
-        .chars()
-        .count()
-    };
-    let state_width = scenes.iter().map(text).max().unwrap_or(0);
+    let width = |scene: &Scene<'_>| measure_text_width(&state(scene, theme));
+    let state_width = scenes.iter().map(width).max().unwrap_or(0);
     let row = |scene: &Scene<'_>| {
         let report = scene.report;
         let state = pad(&state(scene, theme), state_width);
