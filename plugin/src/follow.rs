@@ -14,7 +14,7 @@ use crate::cli::{Follow, Output, Until};
 use crate::cluster::{Arrival, Cluster, Feeds, World};
 use crate::error::Error;
 use crate::render;
-use crate::ui::Ui;
+use crate::ui::{Listener, Ui};
 use course::Course;
 use view::View;
 
@@ -37,7 +37,10 @@ pub(crate) async fn follow(
     ui: &mut Ui,
 ) -> Result<u8, Error> {
     let view = View::new(how, output, targets.len(), ui)?;
-    let deadline = (!how.timeout.is_zero()).then(|| Instant::now() + how.timeout);
+    // What is too far away to be written never comes.
+    let deadline = Instant::now()
+        .checked_add(how.timeout)
+        .filter(|_| !how.timeout.is_zero());
     let mut tracks = Vec::new();
     let mut codes = Vec::new();
     for (cluster, name) in targets {
@@ -57,8 +60,11 @@ pub(crate) async fn follow(
         tracks,
         view,
         deadline,
+        listener: Listener::new(),
     };
-    watch.run(ui).await?;
+    if !watch.tracks.is_empty() {
+        watch.run(ui).await?;
+    }
     codes.extend(watch.tracks.iter().filter_map(|track| track.code));
     Ok(gravest(codes))
 }
@@ -149,6 +155,7 @@ struct Watch {
     tracks: Vec<Track>,
     view: View,
     deadline: Option<Instant>,
+    listener: Listener,
 }
 
 impl Watch {
@@ -176,12 +183,12 @@ impl Watch {
             if over {
                 return Ok(());
             }
-            self.wait(at, ui).await;
+            self.wait(at, ui).await?;
         }
     }
 
     /// Waits until there is something to look at or to show.
-    async fn wait(&mut self, at: Instant, ui: &mut Ui) {
+    async fn wait(&mut self, at: Instant, ui: &mut Ui) -> Result<(), Error> {
         let patience = self.tracks.iter().filter_map(|track| track.course.patience());
         let wake = [self.deadline, self.view.wake(at)]
             .into_iter()
@@ -192,11 +199,13 @@ impl Watch {
             (index, arrival) = arrival(&mut self.tracks) => self.take_in(index, arrival, ui).await,
             () = self.view.resized() => {}
             () = until(wake) => {}
+            () = self.listener.gone() => return Err(Error::Io(std::io::ErrorKind::BrokenPipe.into())),
         }
         // Whatever comes before the next frame is drawn with it.
         if let Some(frame) = self.view.next_frame() {
             tokio::time::sleep_until(self.deadline.map_or(frame, |deadline| deadline.min(frame))).await;
         }
+        Ok(())
     }
 
     async fn take_in(&mut self, index: usize, arrival: Arrival, ui: &mut Ui) {

@@ -1,5 +1,6 @@
 //! The terminal. Nothing else reads or writes it: stdout is the answer, stderr the talk.
 
+mod listener;
 pub(crate) mod live;
 mod prompt;
 mod screen;
@@ -14,6 +15,7 @@ use dialoguer::console::Term;
 use crate::cli::Color;
 use crate::error::Error;
 use crate::render::{Size, plain};
+pub(crate) use listener::Listener;
 use live::Live;
 use prompt::{Ask, Terminal};
 use screen::Screen;

@@ -53,7 +53,7 @@ impl Course {
         if report.verdict == Verdict::Failing {
             // A failure must last; it may be one that mends itself.
             let since = *self.failing_since.get_or_insert(at);
-            let lasts = self.grace.is_some_and(|grace| since + grace <= at);
+            let lasts = self.grace.is_some_and(|grace| at.duration_since(since) >= grace);
             return lasts.then_some(report.exit_code);
         }
         self.failing_since = None;
@@ -68,7 +68,7 @@ impl Course {
 
     /// When a failure has lasted too long.
     pub(super) fn patience(&self) -> Option<Instant> {
-        Some(self.failing_since? + self.grace?)
+        self.failing_since?.checked_add(self.grace?)
     }
 
     fn reached(&mut self, report: &RolloutReport) -> bool {

@@ -3,6 +3,7 @@
 //! What matters most gets its rows first: the state, the next command, what is wrong, the present step. What is left goes to the
 //! other steps, the pods and the events.
 
+use dialoguer::console::measure_text_width;
 use jiff::tz::TimeZone;
 use kruise_rollout::report::{RolloutReport, Verdict};
 
@@ -74,18 +75,8 @@ pub(crate) fn rows(scenes: &[Scene<'_>], size: Size, theme: Theme) -> Vec<String
         .map(|scene| scene.report.name.len())
         .max()
         .unwrap_or(0);
-    let text = |scene: &Scene<'_>| {
-        state(
-            scene,
-            Theme {
-                color: false,
-                ..theme
-            },
-        )
-        .chars()
-        .count()
-    };
-    let state_width = scenes.iter().map(text).max().unwrap_or(0);
+    let width = |scene: &Scene<'_>| measure_text_width(&state(scene, theme));
+    let state_width = scenes.iter().map(width).max().unwrap_or(0);
     let row = |scene: &Scene<'_>| {
         let report = scene.report;
         let state = pad(&state(scene, theme), state_width);

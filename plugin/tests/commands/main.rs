@@ -9,6 +9,7 @@ mod follow;
 mod look;
 mod selected;
 mod manifests;
+mod reach;
 mod server;
 mod steer;
 mod targets;

@@ -139,9 +139,8 @@ fn signals_and_closed_pipes_end_it_quietly() {
         let line = format!("rollout status my-app-rollout -n shop --server {}", server.url);
         let mut child = command(&line).stdout(Stdio::piped()).spawn().unwrap();
         let mut first = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut first)
-            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut first).unwrap();
         assert!(first.contains("state=AwaitingApproval"), "{first}");
         let killed = Command::new("kill")
             .args(["-s", signal, &child.id().to_string()])
