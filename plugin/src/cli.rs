@@ -1,6 +1,7 @@
 //! The command line: what can be typed.
 
 pub(crate) mod completion;
+pub(crate) mod reference;
 pub(crate) mod verbs;
 
 use std::time::Duration;

@@ -35,6 +35,7 @@ mod rollback;
 mod scene;
 mod steering;
 mod storm;
+mod transcripts;
 mod uninstall;
 mod walk;
 mod widgets;

@@ -6,6 +6,7 @@
 )]
 
 mod look;
+mod reference;
 mod server;
 mod terminal;
 mod usage;
