@@ -27,6 +27,7 @@ mod old_servers;
 mod order;
 mod outage;
 mod owners;
+mod packaging;
 mod plugin;
 mod replicas;
 mod restart;
