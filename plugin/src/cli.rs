@@ -12,6 +12,7 @@ pub(crate) mod status;
 pub(crate) mod steer;
 pub(crate) mod targets;
 pub(crate) mod undo;
+pub(crate) mod reference;
 pub(crate) mod verbs;
 mod wait;
 pub(crate) mod writing;

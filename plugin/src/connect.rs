@@ -52,6 +52,7 @@ pub(crate) async fn connect_with(flags: &Connection, attendance: Attendance) -> 
     let namespace = flags
         .namespace
         .clone()
+        .filter(|namespace| !namespace.is_empty())
         .unwrap_or_else(|| config.default_namespace.clone());
     let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
     trace.note(&format!("server {server}, namespace {namespace}"));
@@ -101,7 +102,12 @@ fn target(flags: &Connection, attendance: Attendance, trace: Trace) -> Result<Ta
             return Err(Error::Kubeconfig("no kubeconfig was found".to_owned()));
         };
         trace.note("in a Pod, without a kubeconfig");
-        return in_pod(&host, &port, Path::new(SERVICE_ACCOUNT), flags).map_err(Error::Kubeconfig);
+        let mut target =
+            in_pod(&host, &port, Path::new(SERVICE_ACCOUNT), flags).map_err(Error::Kubeconfig)?;
+        if let Some(namespace) = address("POD_NAMESPACE") {
+            target.config.default_namespace = namespace;
+        }
+        return Ok(target);
     }
     let (kubeconfig, paths) = loaded.unwrap_or_default();
     for path in &paths {
@@ -249,7 +255,8 @@ fn in_pod(host: &str, port: &str, folder: &Path, flags: &Connection) -> Result<T
     let server: Uri = format!("https://{host}:{port}")
         .parse()
         .map_err(|error| format!("KUBERNETES_SERVICE_HOST {host:?}: {error}"))?;
-    let mut config = Config::new(server);
+    let mut config = Config::new(server.clone());
+    config.proxy_url = proxy::choose(&server, None, &Environment::read())?;
     let namespace = std::fs::read_to_string(folder.join("namespace")).unwrap_or_default();
     if !namespace.trim().is_empty() {
         namespace.trim().clone_into(&mut config.default_namespace);

@@ -17,6 +17,7 @@ mod render;
 mod target;
 mod ui;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
@@ -27,13 +28,20 @@ use ui::Ui;
 
 /// As what kubectl calls this program for completions.
 const COMPLETE: &str = "__complete";
+/// Prints the reference of all commands, which is kept in `docs/`.
+const REFERENCE: &str = "__docs";
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
-    if words.next().is_some_and(|first| first == COMPLETE) {
+    let first = words.next().unwrap_or_default();
+    // Whoever has closed stdout does not want either.
+    if first == COMPLETE {
         let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
-        // Whoever has closed stdout does not want them.
         let _ = complete::run(&words);
+        return ExitCode::SUCCESS;
+    }
+    if first == REFERENCE {
+        let _ = write!(std::io::stdout(), "{}", cli::reference::markdown(Cli::command()));
         return ExitCode::SUCCESS;
     }
     let mut command = Cli::command();

@@ -39,6 +39,7 @@ mod rollback;
 mod scene;
 mod steering;
 mod storm;
+mod transcripts;
 mod uninstall;
 mod views;
 mod walk;

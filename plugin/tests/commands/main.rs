@@ -10,6 +10,7 @@ mod look;
 mod selected;
 mod manifests;
 mod reach;
+mod reference;
 mod server;
 mod steer;
 mod targets;
