@@ -78,7 +78,7 @@ fn completion(ui: &mut Ui, shell: clap_complete::Shell) -> Result<u8, Error> {
 }
 
 /// The time. Everything below is told it.
-pub(crate) fn now() -> Timestamp {
+fn now() -> Timestamp {
     Timestamp::now()
 }
 

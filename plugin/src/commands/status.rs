@@ -203,7 +203,7 @@ impl Watch {
 }
 
 /// The report without what changes with the clock alone, lest every look be a change.
-pub(super) fn steady(report: &RolloutReport) -> RolloutReport {
+fn steady(report: &RolloutReport) -> RolloutReport {
     RolloutReport {
         pause: None,
         ..report.clone()
