@@ -12,7 +12,7 @@ use kube::runtime::watcher::{self, watcher};
 use serde_json::Value;
 
 use super::pod::{Owners, Pod};
-use super::watch::WATCH;
+use super::views::WATCH;
 use super::{Cluster, Details, PAGE};
 use crate::error::Error;
 

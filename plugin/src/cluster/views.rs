@@ -6,11 +6,15 @@ use jiff::Timestamp;
 use kruise_rollout::report::{Hidden, PodFacts, PodReport, pod_reports};
 use kube::Resource;
 use kube::api::{Api, ListParams};
+use kube::runtime::watcher;
 use serde::de::DeserializeOwned;
 
 use super::pod::{Owners, Pod};
 use super::{Cluster, PAGE, Workload, World};
 use crate::error::Error;
+
+/// Seconds after which a watch is opened anew, so that a dead connection is noticed.
+pub(super) const WATCH: u32 = 60;
 
 /// A Rollout, its workload and its pods in full.
 #[derive(Debug)]
@@ -100,6 +104,17 @@ impl Cluster {
         .await?;
         let picked = owners.pick(self, kept).await;
         Ok(picked.iter().filter_map(|pod| facts.remove(&pod.name)).collect())
+    }
+
+    /// What broke a watch; nothing where it is only to list again, which it does by itself.
+    pub(super) fn watch_failure(&self, error: watcher::Error, right: &str) -> Option<Error> {
+        match error {
+            watcher::Error::InitialListFailed(error)
+            | watcher::Error::WatchStartFailed(error)
+            | watcher::Error::WatchFailed(error) => Some(self.shaped(error, right)),
+            // An expired version among others.
+            watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => None,
+        }
     }
 
     /// Lists page by page, so that only one page is held.

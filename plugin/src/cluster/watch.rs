@@ -14,7 +14,7 @@ use super::{Cluster, Workload, World};
 use crate::error::Error;
 
 /// Seconds after which a watch is opened anew, so that a dead connection is noticed.
-pub(super) const WATCH: u32 = 60;
+const WATCH: u32 = 60;
 
 type Feed<K> = Option<BoxStream<'static, watcher::Result<Event<K>>>>;
 
@@ -174,8 +174,12 @@ impl Feeds {
             }
             Err(error) => error,
         };
-        let Some(cause) = self.cluster.watch_failure(error, &format!("watch {what}")) else {
-            return Ok(None);
+        let cause = match error {
+            watcher::Error::InitialListFailed(error)
+            | watcher::Error::WatchStartFailed(error)
+            | watcher::Error::WatchFailed(error) => self.cluster.shaped(error, &format!("watch {what}")),
+            // An expired version among others: the watcher lists again.
+            watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => return Ok(None),
         };
         if matches!(cause, Error::Forbidden { .. } | Error::Unauthorized(_)) {
             return Err(cause);
@@ -274,19 +278,6 @@ impl Feeds {
                 }
             }
             Event::Delete(pod) => world.drop_pod(pod.name()),
-        }
-    }
-}
-
-impl Cluster {
-    /// What broke a watch; nothing where it is only to list again, which it does by itself.
-    pub(super) fn watch_failure(&self, error: watcher::Error, right: &str) -> Option<Error> {
-        match error {
-            watcher::Error::InitialListFailed(error)
-            | watcher::Error::WatchStartFailed(error)
-            | watcher::Error::WatchFailed(error) => Some(self.shaped(error, right)),
-            // An expired version among others.
-            watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => None,
         }
     }
 }
