@@ -19,7 +19,6 @@ use course::Course;
 use view::View;
 
 pub(crate) use course::{PAUSED, gravest};
-pub(crate) use view::steady;
 
 /// Seconds without an answer that are worth a word; servers and proxies end connections all the time.
 const NOTICEABLE: u64 = 1;

@@ -12,7 +12,7 @@ use kube::runtime::watcher::{self, watcher};
 use serde_json::Value;
 
 use super::pod::{Owners, Pod};
-use super::watch::WATCH;
+use super::views::WATCH;
 use super::{Cluster, Details, PAGE};
 use crate::error::Error;
 
@@ -110,10 +110,13 @@ pub(crate) struct Timeline {
 pub(crate) enum Told {
     /// An event, new or told again. Those that are there already come first.
     Event(EventReport),
-    /// Those that were there already have all come.
-    Listed,
-    /// Something about the connection.
-    Note(String),
+    /// Those that were there already have all come: at the beginning, or again after a break.
+    Listed {
+        /// After a break.
+        again: bool,
+    },
+    /// The connection broke; it is tried again.
+    Broken(String),
 }
 
 impl Timeline {
@@ -137,7 +140,7 @@ impl Timeline {
                 Ok(Some(event)) => event,
                 Ok(None) => return std::future::pending().await,
                 Err(error) => match self.note(error)? {
-                    Some(note) => return Ok(Told::Note(note)),
+                    Some(note) => return Ok(Told::Broken(note)),
                     None => continue,
                 },
             };
@@ -155,10 +158,8 @@ impl Timeline {
                     }
                 }
                 watcher::Event::InitDone => {
-                    if std::mem::take(&mut self.broken) {
-                        return Ok(Told::Note("connected again".to_owned()));
-                    }
-                    return Ok(Told::Listed);
+                    let again = std::mem::take(&mut self.broken);
+                    return Ok(Told::Listed { again });
                 }
                 watcher::Event::Init | watcher::Event::Delete(_) => {}
             }

@@ -1,5 +1,6 @@
 //! Templates that a workload had: as its Rollout recorded them, and as it keeps them itself.
 
+use jiff::Timestamp;
 use kruise_rollout::report::{History, Recorded};
 use kube::api::{ApiResource, ListParams};
 use kube::core::{DynamicObject, GroupVersionKind};
@@ -9,7 +10,7 @@ use crate::error::Error;
 
 impl Cluster {
     /// The revisions of a workload, newest first.
-    pub(crate) async fn history(&self, details: &Details) -> Result<History, Error> {
+    pub(crate) async fn history(&self, details: &Details, now: Timestamp) -> Result<History, Error> {
         let rollout = details.world.rollout();
         let rollout_uid = rollout.metadata.uid.clone().unwrap_or_default();
         let workload_uid = details.workload.as_ref().and_then(|workload| {
@@ -33,7 +34,7 @@ impl Cluster {
             self.apps("ReplicaSet", "replicasets", workload.selector(), &mut take)
                 .await?;
         }
-        let named = details.world.report(None, crate::follow::now()).revisions;
+        let named = details.world.report(None, now).revisions;
         Ok(History::new(recorded, details.world.view(), &named))
     }
 

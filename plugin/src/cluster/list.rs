@@ -14,7 +14,7 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 
 use super::kind::guessed;
-use super::watch::WATCH;
+use super::views::WATCH;
 use super::{Cluster, PAGE, Workload, World, qualified};
 use crate::error::Error;
 

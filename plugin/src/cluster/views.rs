@@ -13,6 +13,9 @@ use super::pod::{Owners, Pod};
 use super::{Cluster, PAGE, Workload, World};
 use crate::error::Error;
 
+/// Seconds after which a watch is opened anew, so that a dead connection is noticed.
+pub(super) const WATCH: u32 = 60;
+
 /// A Rollout, its workload and its pods in full.
 #[derive(Debug)]
 pub(crate) struct Details {

@@ -18,9 +18,6 @@ use super::world::Known;
 use super::{Cluster, Workload, World};
 use crate::error::Error;
 
-/// Seconds after which a watch is opened anew, so that a dead connection is noticed.
-pub(super) const WATCH: u32 = 60;
-
 /// The watches of one Rollout. They list and watch, come back after a broken connection, and list again when the server has
 /// forgotten where they were. What may be read but not watched is read now and then.
 pub(crate) struct Feeds {

@@ -65,8 +65,11 @@ async fn watch(
     let mut told: HashMap<String, u64> = HashMap::new();
     loop {
         match timeline.next().await? {
-            Told::Note(note) => ui.say(&note),
-            Told::Listed => {
+            Told::Broken(note) => ui.say(&note),
+            Told::Listed { again } => {
+                if again {
+                    ui.say("connected again");
+                }
                 for event in fold(first.take().unwrap_or_default()) {
                     line(command, &event, ui)?;
                 }

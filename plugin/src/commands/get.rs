@@ -22,7 +22,9 @@ pub(super) async fn run(command: &Get, cluster: &Cluster, ui: &mut Ui) -> Result
         return Ok(0);
     }
     let mut details = cluster.details(&name).await?;
-    let (history, events) = (cluster.history(&details).await, cluster.events(&details).await);
+    let now = now();
+    let history = cluster.history(&details, now).await;
+    let events = cluster.events(&details).await;
     let history = details.unless_forbidden("history", history)?;
     let events = details.unless_forbidden("events", events)?;
     print::hidden(details.hidden(), ui);
@@ -35,7 +37,6 @@ pub(super) async fn run(command: &Get, cluster: &Cluster, ui: &mut Ui) -> Result
         events.drain(..events.len().saturating_sub(command.status.follow.events));
         events
     };
-    let now = now();
     let status = details.world.rollout().status.clone().unwrap_or_default();
     let detail = Detail {
         report: details.world.report(None, now),

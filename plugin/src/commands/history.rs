@@ -17,7 +17,7 @@ pub(super) async fn run(command: &History, cluster: &Cluster, ui: &mut Ui) -> Re
     // Pods do not matter here.
     let details = cluster.without_pods(&name).await?;
     print::hidden(details.hidden(), ui);
-    let history = cluster.history(&details).await?;
+    let history = cluster.history(&details, now()).await?;
     match (&command.revision, &command.diff) {
         (Some(word), _) => one(command, find(&history, word, &name)?, ui)?,
         (None, Some((from, to))) => {

@@ -7,7 +7,7 @@ use super::print;
 use crate::cli::{ListRollouts, Output, SortBy};
 use crate::cluster::{Cluster, Kinds, Roll, RollChange, World};
 use crate::error::Error;
-use crate::follow::{now, steady};
+use crate::follow::now;
 use crate::format::{json, pretty, yaml};
 use crate::render::table::Table;
 use crate::render::{self, Columns};
@@ -235,6 +235,14 @@ impl<'a> Rows<'a> {
                 ui.answer(&line)
             }
         }
+    }
+}
+
+/// The report without what changes with the clock alone, lest every look be a change.
+fn steady(report: &RolloutReport) -> RolloutReport {
+    RolloutReport {
+        pause: None,
+        ..report.clone()
     }
 }
 

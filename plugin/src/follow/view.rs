@@ -254,7 +254,7 @@ fn print(format: Output, value: &impl Serialize, ui: &mut Ui) -> Result<(), Erro
 }
 
 /// The report without what changes with the clock alone, lest every look be a change.
-pub(crate) fn steady(report: &RolloutReport) -> RolloutReport {
+fn steady(report: &RolloutReport) -> RolloutReport {
     RolloutReport {
         pause: None,
         ..report.clone()

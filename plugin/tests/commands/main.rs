@@ -7,10 +7,10 @@
 
 mod follow;
 mod look;
-mod selected;
 mod manifests;
 mod reach;
 mod reference;
+mod selected;
 mod server;
 mod steer;
 mod targets;
