@@ -21,6 +21,18 @@ pub enum Source {
     File,
 }
 
+impl Source {
+    /// The sources that workloads of this kind have, in the order in which they count.
+    #[must_use]
+    pub fn of(kind: &GroupKind) -> &'static [Self] {
+        if kind.group == "apps" && kind.kind == "Deployment" {
+            &[Self::ReplicaSets, Self::Revisions, Self::Records]
+        } else {
+            &[Self::Revisions, Self::Records]
+        }
+    }
+}
+
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

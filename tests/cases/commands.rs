@@ -7,6 +7,8 @@ mod undo;
 mod verbs;
 
 use kruise_rollout::names;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
 use support::{Entry, Identity, Mark, eventually};
 
 use crate::plugin::{Said, kruise};
@@ -43,15 +45,14 @@ async fn settled(scene: &Scene<'_>) -> Mark {
     let before = audit.mark();
     // The log is in order: what was asked for before this is there with it.
     let own = "the-end";
-    let patch = serde_json::json!({"metadata": {"annotations": {"example.io/looked": own}}});
-    let params = kube::api::PatchParams::apply(own);
-    let params = kube::api::PatchParams {
-        field_manager: params.field_manager,
-        ..kube::api::PatchParams::default()
+    let patch = json!({"metadata": {"annotations": {"example.io/looked": own}}});
+    let params = PatchParams {
+        field_manager: Some(own.to_owned()),
+        ..PatchParams::default()
     };
     scene
         .rollouts(&scene.admin)
-        .patch(ROLLOUT, &params, &kube::api::Patch::Merge(patch))
+        .patch(ROLLOUT, &params, &Patch::Merge(patch))
         .await
         .unwrap();
     eventually(SOON, "the audit log has everything", async || {

@@ -15,7 +15,7 @@ impl Cluster {
         let workload_uid = uid(&workload.object["metadata"]["uid"]);
         let rollout_uid = rollout.metadata.uid.clone().unwrap_or_default();
         let mut search = Search::default();
-        if workload.kind().to_string() == "Deployment.apps" {
+        if Source::of(&workload.kind()).contains(&Source::ReplicaSets) {
             let sets = self.owned("replicasets", "ReplicaSet", |object| {
                 Record::of_replica_set(object, &workload_uid)
             });

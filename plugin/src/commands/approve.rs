@@ -4,9 +4,8 @@ use kube::ResourceExt;
 
 use super::each::{all, chosen};
 use super::follow::{deadline, follow};
-use super::reason;
-use super::refused;
 use super::written::{Plan, to_rollout};
+use super::{reason, refused};
 use crate::cli::approve::{Approve, Wait};
 use crate::cli::writing::{DryRun, Writing};
 use crate::cluster::{Chosen, Cluster};
@@ -26,6 +25,8 @@ pub(super) struct Meant<'a> {
 pub(super) struct Approved {
     /// The step, where one was approved now or before.
     step: Option<i32>,
+    /// Whether it was we who approved it.
+    written: bool,
     /// The exit code.
     pub(super) code: u8,
 }
@@ -52,10 +53,10 @@ pub(super) async fn run(command: &Approve, cluster: &Cluster, ui: &mut Ui) -> Re
             strict: command.strict,
         };
         let approved = one(&meant, &name, cluster, &command.writing, ui).await?;
-        if command.writing.dry_run() == DryRun::Client {
+        if command.writing.dry_run() == DryRun::Client || approved.code != 0 {
             return Ok(approved.code);
         }
-        if let (Some(step), Some(reason)) = (approved.step, &command.reason) {
+        if let (true, Some(step), Some(reason)) = (approved.written, approved.step, &command.reason) {
             reason::record(reason, step, &name, cluster, &command.writing, ui).await;
         }
         match (approved.step, command.wait) {
@@ -168,6 +169,7 @@ pub(super) async fn one(
     .await?;
     Ok(Approved {
         step,
+        written,
         code: u8::from(meant.strict && !written),
     })
 }
