@@ -43,7 +43,7 @@ const EXIT_CODES: &str = "Exit codes:
   0  done, or nothing to do
   1  the API server or the cluster says no
   2  usage error
-  3  negative verdict: the rollout is failing or not in force
+  3  negative verdict: the rollout is failing or not in force; doctor, check or lint found something wrong
   4  --timeout is over
   5  waiting for approval, or paused (with --exit-on-pause)
   6  rolled back or superseded

@@ -72,7 +72,7 @@ pub struct Facts {
     pub subjects: Vec<Subject>,
     /// Every Rollout of the namespace.
     pub rollouts: Looked<Vec<Rollout>>,
-    /// Workloads of the namespace with the workload-type label or a mark.
+    /// Workloads of the namespace with the workload-type label.
     pub labelled: Looked<Vec<Labelled>>,
     /// What the caller may do.
     pub rights: Vec<Right>,
@@ -236,7 +236,7 @@ pub(super) fn qualified(plural: &str, group: &str) -> String {
     }
 }
 
-/// A workload that carries the label or a mark.
+/// A workload that carries the workload-type label.
 #[derive(Clone, Debug)]
 pub struct Labelled {
     /// Group and kind.

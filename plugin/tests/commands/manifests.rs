@@ -36,7 +36,7 @@ spec:
 
 /// A file of this test run.
 fn file(name: &str, text: &str) -> PathBuf {
-    let path = std::env::temp_dir().join(format!("kubectl-kruise-{}-{name}.yaml", std::process::id()));
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.yaml"));
     std::fs::write(&path, text).unwrap();
     path
 }
