@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::Cluster;
 
-/// A pod without all but its place.
+/// A pod with its place, without the rest of its spec.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Pod {
     #[serde(default)]
