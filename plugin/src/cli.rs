@@ -395,7 +395,23 @@ mod tests {
     }
 
     /// Commands that change nothing.
-    const READING: [&str; 3] = ["status", "version", "completion"];
+    const READING: [&str; 15] = [
+        "check",
+        "doctor",
+        "events",
+        "explain",
+        "get",
+        "history",
+        "install",
+        "lint",
+        "list",
+        "plan",
+        "pods",
+        "status",
+        "uninstall",
+        "version",
+        "wait",
+    ];
 
     /// Every command that is not known to read has the flags of those that write.
     #[test]

@@ -159,9 +159,9 @@ fn each_trouble_is_found_by_its_check(
 #[case::approval(Scene::healthy().rollout(at(1, "StepPaused", LONG_AGO)).app(releasing(4)), "waits for approval", "kubectl kruise rollout approve rollout/web -n shop")]
 #[case::timer(Scene::healthy().rollout(at(2, "StepPaused", LONG_AGO)).app(releasing(2)), "goes on by itself in 180 s", "approve")]
 #[case::paused(Scene::healthy().rollout(edited(at(1, "StepUpgrade", NOW), "/spec/strategy/canary", rollout()["spec"]["strategy"]["canary"].clone()))
-    .app(releasing(4)).subject(|s| s.rollout.spec.strategy.paused = true), "spec.strategy.paused", r#""paused":false"#)]
+    .app(releasing(4)).subject(|s| s.rollout.spec.strategy.paused = true), "spec.strategy.paused", "kubectl kruise rollout resume rollout/web -n shop")]
 #[case::disabled(Scene::healthy().rollout({ let mut r = edited(rollout(), "/status/phase", json!("Disabled")); r["spec"]["disabled"] = json!(true); r }),
-    "spec.disabled", r#""disabled":false"#)]
+    "spec.disabled", "kubectl kruise rollout enable rollout/web -n shop")]
 #[case::at_rest(Scene::healthy(), "nothing is being released", "")]
 fn what_a_release_waits_for_is_a_note(#[case] scene: Scene, #[case] words: &str, #[case] mends: &str) {
     let diagnosis = doctor(&scene.facts);

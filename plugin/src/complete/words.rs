@@ -160,7 +160,7 @@ fn offer_operands(place: &mut Place, command: &Command) {
     let most = operand.get_num_args().map_or(1, |range| range.max_values());
     place.several = operand.get_action().takes_values() && most > 2;
     match value_name(operand) {
-        "ROLLOUT" => place.wanted = Wanted::Rollouts,
+        "ROLLOUT" | "TARGET" => place.wanted = Wanted::Rollouts,
         "WORKLOAD" => place.wanted = Wanted::Workloads,
         _ if place.given.is_empty() => {
             let subcommands = std::mem::take(&mut place.statics);

@@ -75,7 +75,7 @@ fn what_no_rollout_names_is_said_with_what_comes_close() {
         (
             "sts/other",
             "error: no Rollout in namespace shop references statefulset.apps/other\n\
-             hint: look in another namespace with -n, or name the Rollout itself: rollout/NAME\n",
+             hint: create a Rollout for it, look in another namespace with -n, or name the Rollout itself: rollout/NAME\n",
         ),
         (
             "web/shop",
