@@ -3,6 +3,7 @@
 use crate::cli::targets::Targets;
 use crate::cluster::{Chosen, Cluster};
 use crate::error::Error;
+use crate::follow;
 use crate::ui::Ui;
 
 /// What a command is about. Says so when a selection finds nothing.
@@ -45,35 +46,7 @@ pub(super) async fn all<T>(
             }
             Ok(code) => code,
         };
-        gravest = graver(gravest, code);
+        gravest = follow::gravest([gravest, code]);
     }
     Ok(gravest)
-}
-
-/// The exit code of two outcomes together.
-fn graver(one: u8, other: u8) -> u8 {
-    const ORDER: [u8; 6] = [1, 3, 6, 4, 5, 0];
-    let place = |code: u8| ORDER.iter().position(|known| *known == code);
-    // An unknown code is graver than all known ones.
-    if place(one) <= place(other) { one } else { other }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_gravest_code_stays() {
-        for (one, other, both) in [
-            (0, 0, 0),
-            (0, 4, 4),
-            (4, 1, 1),
-            (6, 3, 3),
-            (4, 6, 6),
-            (5, 0, 5),
-            (1, 2, 2),
-        ] {
-            assert_eq!((graver(one, other), graver(other, one)), (both, both));
-        }
-    }
 }
