@@ -48,7 +48,7 @@ use crate::lease::Leadership;
 use crate::telemetry::chain;
 
 pub(crate) use self::entries::{Endpoint, Governed};
-pub(crate) use self::lookup::{found_group, registered_before};
+pub(crate) use self::lookup::{found_group, registered_before, resources};
 pub(crate) use self::policies::Sort;
 pub(crate) use self::proof::Prover;
 

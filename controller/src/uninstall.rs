@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::context::patch_params;
 use crate::reconcile::disowning;
-use crate::registration::{Sort, found_group};
+use crate::registration::{Sort, found_group, resources};
 use crate::telemetry::chain;
 
 /// How long the Deployment's deletion is waited for.
@@ -84,7 +84,7 @@ pub(crate) async fn uninstall(client: &Client, namespace: &str, dry_run: bool) -
                 continue;
             }
         };
-        for (resource, capabilities) in discovered.iter().flat_map(|group| group.resources_by_stability()) {
+        for (resource, capabilities) in discovered.iter().flat_map(resources) {
             let kind = GroupKind {
                 group: resource.group.clone(),
                 kind: resource.kind.clone(),

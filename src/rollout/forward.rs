@@ -9,6 +9,7 @@ use super::grant::{Memory, partition};
 use super::labels::label_pods;
 use super::observed::Children;
 use super::release::{Release, begin, end, from_rest, record_revision, underway, was_opened};
+use super::rest::ROLLED_BACK;
 use super::status::{Draft, progressing};
 use super::{Action, EditKind};
 use crate::api::v1beta1::condition::{self, reason};
@@ -89,7 +90,7 @@ pub(super) fn forward(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold,
                 }
                 draft.status.canary_status = Some(canary);
                 let message = if back {
-                    "rolled back: every pod runs the stable template"
+                    ROLLED_BACK
                 } else {
                     "release completed: every pod runs the new template"
                 };

@@ -10,7 +10,7 @@ use super::deadline::{kept, overdue};
 use super::decide::Present;
 use super::forward::{enter, forward};
 use super::observed::Children;
-use super::rest::{end_conditions, operator_silent};
+use super::rest::{ROLLED_BACK, end_conditions, operator_silent};
 use super::status::{Draft, progressing, settled, why};
 use super::stuck::in_the_way;
 use super::{Action, EditKind};
@@ -245,7 +245,7 @@ fn back(draft: &mut Draft<'_>, release: &Release<'_>, hold: &Hold) {
         let message = if moot {
             "the operator sees no new revision: nothing to release"
         } else {
-            "rolled back: every pod runs the stable template"
+            ROLLED_BACK
         };
         return end(draft, release, message, true);
     }

@@ -9,7 +9,7 @@ use super::release::{no_jump, record_id, record_workload};
 use super::status::{Draft, Stall, guarded_message, holds, label_command, settled, why};
 use super::{Action, EditKind};
 use crate::api::v1beta1::condition::{self, reason};
-use crate::api::v1beta1::{RolloutStatus, phase, step_state};
+use crate::api::v1beta1::{CanaryStatus, RolloutStatus, phase, step_state};
 use crate::names;
 use crate::plan::Plan;
 use crate::workload::{Freedom, Likeness, TypeLabel, View};
@@ -164,9 +164,22 @@ fn healthy(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
         // The end of a release that the status has not told of; another template was released elsewhere, or by other hands.
         let template = p.view.template.to_string();
         let tells = before.canary_status.as_ref();
-        let ended =
-            before.phase == phase::PROGRESSING && tells.is_some_and(|canary| canary.template_id == template);
-        let message = if ended {
+        let of = |canary: &CanaryStatus| canary.template_id == template;
+        // The way back may have begun and ended while no status could be written.
+        let back = |canary: &CanaryStatus| {
+            canary.template_id != template
+                && canary.stable_template_id == template
+                && under_way(p.view) == Some(false)
+        };
+        let told = tells.filter(|_| before.phase == phase::PROGRESSING);
+        let returned = told.is_some_and(back);
+        let ended = returned || told.is_some_and(of);
+        if let Some(canary) = &mut draft.status.canary_status {
+            canary.rolled_back |= returned;
+        }
+        let message = if returned {
+            ROLLED_BACK.to_owned()
+        } else if ended {
             end_message(before)
         } else {
             rest_message(p, under_way(p.view) == Some(true))
@@ -231,13 +244,16 @@ fn under_way(view: &View) -> Option<bool> {
     (view.observed() != Some(false)).then_some(differ && behind)
 }
 
+/// What is said of a release that was taken back.
+pub(super) const ROLLED_BACK: &str = "rolled back: every pod runs the stable template";
+
 fn end_message(before: &RolloutStatus) -> String {
     let back = before
         .canary_status
         .as_ref()
         .is_some_and(|canary| canary.rolled_back);
     if back {
-        "rolled back: every pod runs the stable template".to_owned()
+        ROLLED_BACK.to_owned()
     } else {
         "release completed".to_owned()
     }

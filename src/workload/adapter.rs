@@ -45,6 +45,12 @@ pub trait Adapter: std::fmt::Debug + Send + Sync {
     /// Where the kind has what we read and write.
     fn paths(&self) -> &'static Paths;
 
+    /// The version of the API in which objects are to be read and written; `None`: in any. The API server converts what is written in
+    /// others.
+    fn version(&self) -> Option<&'static str> {
+        self.paths().version
+    }
+
     /// Value that the workload-type label must have.
     fn type_label(&self) -> &'static str {
         self.paths().type_label

@@ -17,6 +17,7 @@ pub(super) struct AdvancedDaemonSet;
 pub(super) static ADVANCED_DAEMONSET: AdvancedDaemonSet = AdvancedDaemonSet;
 
 static PATHS: Paths = Paths {
+    version: None,
     type_label: names::TYPE_DAEMONSET,
     partition: Field::at(&["spec", "updateStrategy", "rollingUpdate", "partition"]),
     strategy_type: Some(Field::at(&["spec", "updateStrategy", "type"])),
@@ -29,7 +30,11 @@ static PATHS: Paths = Paths {
         ready: Field::at(&["status", "numberReady"]),
         updated: Field::at(&["status", "updatedNumberScheduled"]),
         current_revision: None,
-        update_revision: Field::at(&["status", "daemonSetHash"]),
+        // The older version has the second.
+        update_revision: &[
+            Field::at(&["status", "updateRevision"]),
+            Field::at(&["status", "daemonSetHash"]),
+        ],
     },
 };
 

@@ -1,4 +1,4 @@
-//! CloneSet of Kruise, in any version.
+//! CloneSet of Kruise. It is read and written in the version that every release of Kruise serves, whatever version others use.
 
 use serde_json::Value;
 
@@ -17,6 +17,8 @@ pub(super) struct CloneSet;
 pub(super) static CLONESET: CloneSet = CloneSet;
 
 static PATHS: Paths = Paths {
+    // The newer one has the strategy's members one level further down.
+    version: Some("v1alpha1"),
     type_label: names::TYPE_CLONESET,
     partition: Field::at(&["spec", "updateStrategy", "partition"]),
     strategy_type: None,

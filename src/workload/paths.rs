@@ -4,6 +4,8 @@ use crate::lens::Field;
 /// Where a kind that updates by partition has what we read and write. What all kinds have in the same place is not in here.
 #[derive(Debug)]
 pub struct Paths {
+    /// The version of the API that these are the paths of. `None`: they are the same in all.
+    pub version: Option<&'static str>,
     /// Value that the workload-type label must have; it names the kind's policies too.
     pub type_label: &'static str,
     /// The partition, somewhere below `spec.updateStrategy`. The kind has to take a count of [`crate::names::HOLD_PARTITION`] there.
@@ -42,8 +44,8 @@ pub struct StatusPaths {
     pub updated: Field<u32>,
     /// Revision that held-back pods have, where the kind knows one.
     pub current_revision: Option<Field<String>>,
-    /// Revision that pods are updated to.
-    pub update_revision: Field<String>,
+    /// Revision that pods are updated to; the first that is there.
+    pub update_revision: &'static [Field<String>],
 }
 
 impl StatusPaths {
@@ -53,6 +55,6 @@ impl StatusPaths {
         ready: Field::at(&["status", "readyReplicas"]),
         updated: Field::at(&["status", "updatedReplicas"]),
         current_revision: Some(Field::at(&["status", "currentRevision"])),
-        update_revision: Field::at(&["status", "updateRevision"]),
+        update_revision: &[Field::at(&["status", "updateRevision"])],
     };
 }

@@ -31,7 +31,7 @@ pub struct PodView {
     /// Batch that the pod came with, as the label [`names::ROLLOUT_BATCH_ID`] has it; people may have written anything.
     #[serde(skip)]
     pub batch_id: Option<String>,
-    /// Condition Ready is True.
+    /// Condition Ready is True, and so are those of all readiness gates.
     pub ready: bool,
     /// Deletion has been asked for.
     pub terminating: bool,
@@ -74,7 +74,7 @@ impl PodView {
             .and_then(|owner| owner["uid"].as_str())
             .map(str::to_owned);
         let readiness = condition(pod, "Ready");
-        let ready = readiness.is_some_and(|c| c["status"] == "True");
+        let ready = readiness.is_some_and(|c| c["status"] == "True") && gates_are_open(pod);
         let terminating = metadata.get("deletionTimestamp").is_some_and(|t| !t.is_null());
         let created = time(&metadata["creationTimestamp"]).max(updated_in_place(metadata));
         let since = if terminating {
@@ -160,6 +160,17 @@ fn updated_in_place(metadata: &Value) -> Option<Timestamp> {
     time(&state["updateTimestamp"])
 }
 
+/// Whether the conditions of all readiness gates are True. The kubelet withdraws Ready a moment after one is not: who updates a pod in
+/// place closes a gate, and changes the revision's label, before that.
+fn gates_are_open(pod: &Value) -> bool {
+    let gates = pod["spec"]["readinessGates"].as_array();
+    let open = |gate: &Value| {
+        let kind = gate["conditionType"].as_str().unwrap_or_default();
+        condition(pod, kind).is_some_and(|c| c["status"] == "True")
+    };
+    gates.is_none_or(|gates| gates.iter().all(open))
+}
+
 /// The time at which deletion was asked for: the timestamp is when the grace ends.
 fn deletion_asked(metadata: &Value) -> Option<Timestamp> {
     let ends = time(&metadata["deletionTimestamp"])?;
@@ -212,6 +223,18 @@ mod tests {
         let view = PodView::read(&pod);
         assert_eq!(view.owner.as_deref(), Some("w"));
         assert!(view.ready && view.terminating && !view.runs("a-1"));
+    }
+
+    #[test]
+    fn a_closed_gate_is_believed_before_the_kubelet_says_so() {
+        let mut pod = json!({"metadata": {"name": "a"}, "spec": {"readinessGates": [{"conditionType": "InPlaceUpdateReady"}]},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        assert!(!PodView::read(&pod).ready);
+        for (gate, ready) in [("False", false), ("True", true)] {
+            pod["status"]["conditions"] =
+                json!([{"type": "Ready", "status": "True"}, {"type": "InPlaceUpdateReady", "status": gate}]);
+            assert_eq!(PodView::read(&pod).ready, ready, "{gate}");
+        }
     }
 
     #[test]

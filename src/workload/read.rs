@@ -87,13 +87,17 @@ fn reported(paths: &Paths, object: &Value) -> Result<Reported, FieldError> {
         Ok(field.get(object)?.filter(|revision| !revision.is_empty()))
     };
     let current = status.current_revision.as_ref().map(revision).transpose()?;
+    let mut update = None;
+    for field in status.update_revision {
+        update = update.or(revision(field)?);
+    }
     Ok(Reported {
         observed_generation: OBSERVED_GENERATION.get(object)?,
         replicas: status.replicas.get(object)?,
         ready_replicas: status.ready.get(object)?,
         updated_replicas: status.updated.get(object)?,
         current_revision: current.flatten(),
-        update_revision: revision(&status.update_revision)?,
+        update_revision: update,
     })
 }
 

@@ -17,6 +17,7 @@ pub(super) static STATEFULSET_LIKE: StatefulSetLike = StatefulSetLike;
 
 /// The paths of StatefulSet, which custom kinds follow. Advanced StatefulSet has some more.
 static PATHS: Paths = Paths {
+    version: None,
     type_label: names::TYPE_STATEFULSET,
     partition: Field::at(&["spec", "updateStrategy", "rollingUpdate", "partition"]),
     strategy_type: Some(Field::at(&["spec", "updateStrategy", "type"])),

@@ -49,7 +49,7 @@ fn held(adapter: &dyn Adapter, original: &str) -> Value {
     }
     put(
         &mut object,
-        adapter.paths().status.update_revision.path(),
+        adapter.paths().status.update_revision[0].path(),
         json!(""),
     );
     object
@@ -253,6 +253,21 @@ fn how_many_pods_a_daemonset_has_is_for_its_operator_to_say() {
     object["status"] = json!(null);
     let view = kruise("DaemonSet").view(&object).unwrap();
     assert_eq!((view.replicas, view.replicas_known), (0, false));
+}
+
+#[rstest]
+#[case(json!({"updateRevision": "6d4cf56db6"}), Some("6d4cf56db6"))]
+#[case(json!({"daemonSetHash": "6d4cf56db6"}), Some("6d4cf56db6"))]
+#[case(json!({"updateRevision": "", "daemonSetHash": "6d4cf56db6"}), Some("6d4cf56db6"))]
+#[case(json!({}), None)]
+fn each_version_of_a_daemonset_names_the_revision_in_its_own_field(
+    #[case] status: Value,
+    #[case] revision: Option<&str>,
+) {
+    let mut object = held(kruise("DaemonSet"), "0");
+    object["status"] = status;
+    let view = kruise("DaemonSet").view(&object).unwrap();
+    assert_eq!(view.reported.update_revision.as_deref(), revision);
 }
 
 #[test]

@@ -79,6 +79,11 @@ impl Subject<'_> {
     /// Forward by all steps; the partition that people had set is in force again at the end.
     pub async fn walks(&self) {
         self.set().await;
+        self.walks_on().await;
+    }
+
+    /// The same where all is set.
+    pub async fn walks_on(&self) {
         let (scene, before) = (&self.scene, self.strategy().await);
         let gate = Gate::open(scene).await;
         scene.set_version("v2").await;

@@ -1,5 +1,9 @@
 //! The kinds of OpenKruise, with stand-ins for its controllers.
 
+mod updating;
+
+use std::ops::Range;
+
 use futures::future::join_all;
 use kruise_rollout::names;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, PostParams};
@@ -11,14 +15,18 @@ use tokio::sync::OnceCell;
 use self::Kind::{CloneSet, DaemonSet, StatefulSet};
 use crate::courses::Subject;
 use crate::gate::Gate;
-use crate::ground::{Ground, two_steps};
+use crate::ground::{Ground, called, two_steps};
 use crate::scene::{APP, SOON, Scene, assert_free, mark};
 
 const GROUP: &str = "apps.kruise.io";
-/// The version that is stored.
-const STORED: &str = "v1beta1";
-/// Name and value of the label of the nodes that DaemonSets run on.
-const POOL: (&str, &str) = ("example.io/pool", "daemons");
+/// The newer version, in which the strategy of a CloneSet looks different.
+const NEWER: &str = "v1beta1";
+/// The version that all have.
+const OLDER: &str = "v1alpha1";
+/// Label of the nodes that DaemonSets run on.
+const POOL: &str = "example.io/pool";
+/// Its value, where nodes neither come nor go.
+const STEADY: &str = "daemons";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(clippy::enum_variant_names, reason = "that is what they are called")]
@@ -36,6 +44,14 @@ impl Kind {
             CloneSet => "clonesets",
             DaemonSet => "daemonsets",
             StatefulSet => "statefulsets",
+        }
+    }
+
+    /// The version that people write it in here.
+    fn version(self) -> &'static str {
+        match self {
+            CloneSet => OLDER,
+            DaemonSet | StatefulSet => NEWER,
         }
     }
 
@@ -83,7 +99,7 @@ impl Kind {
         if self == DaemonSet {
             manifest["spec"].as_object_mut().unwrap().remove("replicas");
             let pod = &mut manifest["spec"]["template"]["spec"];
-            pod["nodeSelector"] = json!({POOL.0: POOL.1});
+            pod["nodeSelector"] = json!({POOL: STEADY});
             pod["tolerations"] = json!([{"operator": "Exists"}]);
         }
         for (field, value) in spec.as_object().unwrap() {
@@ -93,28 +109,39 @@ impl Kind {
     }
 }
 
-/// Five nodes for DaemonSets alone.
-async fn pool(installation: &Installation<'_>) {
-    let nodes = (0..5).map(|index| {
+/// Nodes for DaemonSets alone.
+async fn nodes(installation: &Installation<'_>, pool: &str, indices: Range<u32>) {
+    let room = json!({"cpu": "1k", "memory": "1Ti", "pods": "1000"});
+    let nodes = indices.map(|index| {
         json!({
             "apiVersion": "v1", "kind": "Node",
-            "metadata": {"name": format!("daemon-{index}"), "labels": {POOL.0: POOL.1},
+            "metadata": {"name": format!("{pool}-{index}"), "labels": {POOL: pool},
                 "annotations": {"kwok.x-k8s.io/node": "fake"}},
-            "spec": {"taints": [{"key": POOL.0, "value": POOL.1, "effect": "NoSchedule"}]},
+            "spec": {"taints": [{"key": POOL, "value": pool, "effect": "NoSchedule"}]},
+            "status": {"allocatable": room, "capacity": room},
         })
     });
     let nodes = json!({"apiVersion": "v1", "kind": "List", "items": nodes.collect::<Vec<_>>()});
     installation.kubectl_apply(&nodes.to_string()).await.unwrap();
 }
 
-/// The shared installation, where the kinds are installed and operated.
+/// Whether the cluster has OpenKruise itself.
+fn external() -> bool {
+    std::env::var("KRUISE_MANAGER").is_ok_and(|value| value == "external")
+}
+
+/// The shared installation, where the kinds are installed and operated: by stand-ins, unless the cluster has OpenKruise itself.
 async fn with_kinds() -> &'static Installation<'static> {
-    static OPERATORS: OnceCell<[Process; 3]> = OnceCell::const_new();
+    static OPERATORS: OnceCell<Vec<Process>> = OnceCell::const_new();
     let installation = installed().await;
     let install = async || {
-        pool(installation).await;
-        let [clones, daemons, sets] = KINDS.map(|kind| kind.install(installation));
-        [clones.await, daemons.await, sets.await]
+        nodes(installation, STEADY, 0..5).await;
+        if external() {
+            // It may have been called for an earlier run.
+            called(installation).await;
+            return Vec::new();
+        }
+        join_all(KINDS.map(|kind| kind.install(installation))).await
     };
     OPERATORS.get_or_init(install).await;
     for kind in KINDS {
@@ -129,7 +156,7 @@ async fn served(installation: &Installation<'_>, kind: Kind) {
         .client(Identity::Admin)
         .await
         .unwrap();
-    let api: Api<DynamicObject> = Api::all_with(admin, &kind.resource(STORED));
+    let api: Api<DynamicObject> = Api::all_with(admin, &kind.resource(kind.version()));
     eventually(SOON, "the kind is served", async || {
         api.list(&ListParams::default()).await.map(drop)
     })
@@ -137,7 +164,8 @@ async fn served(installation: &Installation<'_>, kind: Kind) {
 }
 
 async fn subject(kind: Kind, prefix: &str, spec: &Value) -> Subject<'static> {
-    kind.subject(with_kinds().await, prefix, STORED, spec).await
+    kind.subject(with_kinds().await, prefix, kind.version(), spec)
+        .await
 }
 
 macro_rules! releases {
@@ -272,12 +300,12 @@ async fn a_workload_that_people_have_paused_waits_for_them() {
 /// The older version means the same workloads, for Rollouts and for whoever writes them.
 async fn in_the_older_version(kind: Kind) {
     let installation = with_kinds().await;
-    let subject = kind.subject(installation, "older", "v1alpha1", &json!({})).await;
+    let subject = kind.subject(installation, "older", OLDER, &json!({})).await;
     subject.rolls_back().await;
     let scene = &subject.scene;
     let mut second = scene.rollout_manifest(&two_steps());
     second["metadata"]["name"] = json!("second");
-    second["spec"]["workloadRef"]["apiVersion"] = json!(format!("{GROUP}/{STORED}"));
+    second["spec"]["workloadRef"]["apiVersion"] = json!(format!("{GROUP}/{NEWER}"));
     let second = serde_json::from_value(second).unwrap();
     let rollouts = scene.rollouts(&scene.developer);
     let created = rollouts.create(&PostParams::default(), &second).await;
@@ -295,14 +323,16 @@ async fn kinds_may_be_installed_after_the_controller_has_started() {
     let installation = Ground::with_controller().await;
     let mut subjects = Vec::new();
     for kind in KINDS {
-        let subject = kind.subject(&installation, "later", STORED, &json!({})).await;
+        let subject = kind
+            .subject(&installation, "later", kind.version(), &json!({}))
+            .await;
         subject.scene.create_rollout(&two_steps()).await;
         let waiting = subject.scene.wait_phase("Initial").await;
         let message = waiting["status"]["message"].as_str().unwrap();
         assert!(message.contains("install its CRD"), "{message}");
         subjects.push(subject);
     }
-    pool(&installation).await;
+    nodes(&installation, STEADY, 0..5).await;
     let mut operators = Vec::new();
     for kind in KINDS {
         operators.push(kind.install(&installation).await);

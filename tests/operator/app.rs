@@ -51,6 +51,8 @@ pub(crate) struct Pace {
     pub(crate) max_unavailable: u32,
     /// Pods beyond the wanted count while others are updated.
     pub(crate) max_surge: u32,
+    /// Pods get new images instead of being replaced.
+    pub(crate) in_place: bool,
 }
 
 impl Default for Pace {
@@ -59,6 +61,7 @@ impl Default for Pace {
             paused: false,
             max_unavailable: 1,
             max_surge: 0,
+            in_place: false,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Stand-ins for the controllers of OpenKruise: CloneSet, Advanced DaemonSet and Advanced StatefulSet, as far as their fields,
-//! counters, labels and the meaning of their partitions go. Pods are always replaced, never updated in place.
+//! counters, labels and the meaning of their partitions go.
 
 pub(crate) mod cloneset;
 pub(crate) mod crd;
 pub(crate) mod daemonset;
+pub(crate) mod in_place;
 mod nodes;
 mod spec;
 pub(crate) mod statefulset;
@@ -15,10 +16,10 @@ pub(crate) use spec::read;
 
 /// Group of the kinds.
 const GROUP: &str = "apps.kruise.io";
-/// The version that they are stored in.
-const STORED: &str = "v1beta1";
-/// The older version, which is served too.
+/// The version that all of them have.
 const OLDER: &str = "v1alpha1";
+/// The version that those which have had it for long are stored in.
+const NEWER: &str = "v1beta1";
 
 /// A kind of OpenKruise, by its plural.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -29,6 +30,14 @@ pub(crate) enum Kruise {
 }
 
 impl Kruise {
+    /// The version that it is stored in, and operated in.
+    fn stored(self) -> &'static str {
+        match self {
+            Kruise::Clonesets => OLDER,
+            Kruise::Daemonsets | Kruise::Statefulsets => NEWER,
+        }
+    }
+
     /// Group and version, kind, and plural.
     pub(crate) fn names(self) -> ((String, String), String, String) {
         let (kind, plural) = match self {
@@ -37,7 +46,7 @@ impl Kruise {
             Kruise::Statefulsets => ("StatefulSet", "statefulsets"),
         };
         (
-            (GROUP.to_owned(), STORED.to_owned()),
+            (GROUP.to_owned(), self.stored().to_owned()),
             kind.to_owned(),
             plural.to_owned(),
         )

@@ -14,6 +14,14 @@ pub(crate) enum PodAction {
     Add { node: Option<String>, revision: String },
     /// Delete this very pod.
     Delete { name: String, uid: String, why: Why },
+    /// Give this very pod the images of another revision.
+    Renew {
+        name: String,
+        uid: String,
+        revision: String,
+    },
+    /// Let this very pod be ready again after that.
+    Open { name: String, uid: String },
     /// Make an orphan the app's own.
     Adopt { name: String, uid: String },
 }
@@ -143,7 +151,7 @@ fn scale_down(app: &App, slots: &Slots<'_>, actions: &mut Vec<PodAction>) -> boo
     true
 }
 
-/// Deletes the highest pod at or above the partition that is not on the update revision, provided that all
+/// Updates the highest pod at or above the partition that is not on the update revision, provided that all
 /// above it are available; more at a time where so many may be unavailable, which in order only one may.
 fn update(app: &App, slots: &Slots<'_>, revisions: &Revisions, actions: &mut Vec<PodAction>) {
     if app.update == UpdateStrategy::OnDelete || app.pace.paused {
@@ -157,7 +165,7 @@ fn update(app: &App, slots: &Slots<'_>, revisions: &Revisions, actions: &mut Vec
         let Some(pod) = slot else { return };
         let old = !pod.runs(&revisions.update) && !pod.terminating && !pod.finished;
         if old {
-            actions.push(delete(pod, Why::Update));
+            actions.push(renew(app, pod, revisions));
         }
         if old || !pod.available() {
             left -= 1;
@@ -165,6 +173,18 @@ fn update(app: &App, slots: &Slots<'_>, revisions: &Revisions, actions: &mut Vec
         if left == 0 {
             return;
         }
+    }
+}
+
+/// How a pod comes to the update revision.
+pub(crate) fn renew(app: &App, pod: &Pod, revisions: &Revisions) -> PodAction {
+    if !app.pace.in_place {
+        return delete(pod, Why::Update);
+    }
+    PodAction::Renew {
+        name: pod.name.clone(),
+        uid: pod.uid.clone(),
+        revision: revisions.update.clone(),
     }
 }
 
@@ -204,7 +224,10 @@ pub(crate) fn target(app: &App, action: &PodAction) -> String {
     match action {
         PodAction::Create { ordinal, .. } => pod::name(&app.name, *ordinal),
         PodAction::Add { .. } => app.name.clone(),
-        PodAction::Delete { name, .. } | PodAction::Adopt { name, .. } => name.clone(),
+        PodAction::Delete { name, .. }
+        | PodAction::Renew { name, .. }
+        | PodAction::Open { name, .. }
+        | PodAction::Adopt { name, .. } => name.clone(),
     }
 }
 

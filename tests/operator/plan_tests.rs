@@ -103,10 +103,11 @@ impl World {
                     finished: false,
                     ready: false,
                     terminating: false,
+                    gate_is_due: false,
                     node: None,
                 });
             }
-            PodAction::Add { .. } => panic!("a pod without ordinal"),
+            PodAction::Add { .. } | PodAction::Renew { .. } | PodAction::Open { .. } => panic!("{action:?}"),
             PodAction::Delete { uid, .. } => self.pods.retain(|pod| pod.uid != *uid),
             PodAction::Adopt { uid, .. } => {
                 let pod = self.pods.iter_mut().find(|pod| pod.uid == *uid).unwrap();

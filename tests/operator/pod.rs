@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::kind::{Kind, Owner, label_value};
+use crate::kruise::in_place;
 use crate::observed::Observable;
 use crate::revision::Revision;
 
@@ -26,6 +27,8 @@ pub(crate) struct Pod {
     /// Running, with condition Ready.
     pub(crate) ready: bool,
     pub(crate) terminating: bool,
+    /// Its gate for updates in place has to be opened.
+    pub(crate) gate_is_due: bool,
     /// The node that it is bound to.
     pub(crate) node: Option<String>,
 }
@@ -69,6 +72,7 @@ impl Observable for Pod {
             finished: matches!(phase, "Failed" | "Succeeded"),
             ready: phase == "Running" && condition,
             terminating: object.metadata.deletion_timestamp.is_some(),
+            gate_is_due: in_place::gate_is_due(&object),
             node: object.spec.and_then(|spec| spec.node_name),
             name: object.metadata.name?,
             uid: object.metadata.uid?,
@@ -151,6 +155,7 @@ mod tests {
             finished: false,
             ready: true,
             terminating: false,
+            gate_is_due: false,
             node: None,
         }
     }

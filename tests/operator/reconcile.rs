@@ -92,7 +92,7 @@ impl Operator {
         let (history, update) = self.record(&app, template).await?;
         let revisions = Revisions::of(&history, &update, app.current_revision.as_deref());
         let pods = self.observe(&app);
-        let (actions, report) = match self.kind.kruise {
+        let (mut actions, report) = match self.kind.kruise {
             Some(Kruise::Clonesets) => kruise::cloneset::plan(&app, &pods, &revisions),
             Some(Kruise::Daemonsets) => kruise::daemonset::plan(&app, &nodes, &pods, &revisions),
             Some(Kruise::Statefulsets) => kruise::statefulset::plan(&app, &pods, &revisions),
@@ -101,6 +101,7 @@ impl Operator {
                 (actions, status.report())
             }
         };
+        actions.extend(kruise::in_place::openings(&pods));
         let current = report.get("currentRevision").and_then(Value::as_str);
         let current = current.unwrap_or_default().to_owned();
         self.write(&app, &object, &history, &actions, report).await?;

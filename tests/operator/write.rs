@@ -12,6 +12,7 @@ use thiserror::Error;
 use tracing::{debug, info};
 
 use crate::app::App;
+use crate::kruise::in_place;
 use crate::plan::{PodAction, target};
 use crate::pod::{self, Pod};
 use crate::reconcile::{Operator, key, ours};
@@ -148,6 +149,11 @@ impl Operator {
                     None => Ok(()),
                 },
                 PodAction::Delete { name, uid, .. } => self.delete_pod(app, name, uid).await,
+                PodAction::Renew { name, uid, revision } => match recorded(history, revision) {
+                    Some(revision) => self.renew_pod(app, name, uid, revision).await,
+                    None => Ok(()),
+                },
+                PodAction::Open { name, uid } => self.set_gate(app, name, uid, true).await,
                 PodAction::Adopt { name, uid } => self.adopt_pod(app, name, uid).await,
             }
         }));
@@ -192,6 +198,22 @@ impl Operator {
             self.remember(&app.uid, |memory| memory.deleted.remove(uid));
             Error::write("delete pod", name)(source)
         })
+    }
+
+    /// Closes the gate and changes the images; it is opened when the containers have been replaced.
+    async fn renew_pod(&self, app: &App, name: &str, uid: &str, revision: &Revision) -> Result<(), Error> {
+        self.set_gate(app, name, uid, false).await?;
+        let patch = Patch::Strategic(in_place::renewal(&self.kind, uid, revision));
+        let renewed = self.pod_api(app).patch(name, &patching(), &patch).await;
+        self.pods.wrote(renewed.map_err(Error::write("renew pod", name))?);
+        Ok(())
+    }
+
+    async fn set_gate(&self, app: &App, name: &str, uid: &str, open: bool) -> Result<(), Error> {
+        let patch = Patch::Strategic(in_place::gate(uid, open));
+        let patched = self.pod_api(app).patch_status(name, &patching(), &patch).await;
+        self.pods.wrote(patched.map_err(Error::write("patch pod", name))?);
+        Ok(())
     }
 
     async fn adopt_pod(&self, app: &App, name: &str, uid: &str) -> Result<(), Error> {

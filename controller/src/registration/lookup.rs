@@ -3,10 +3,10 @@
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kruise_rollout::names;
-use kruise_rollout::workload::GroupKind;
+use kruise_rollout::workload::{GroupKind, adapter_for};
 use kube::Client;
-use kube::api::Api;
-use kube::discovery::ApiGroup;
+use kube::api::{Api, ApiResource};
+use kube::discovery::{ApiCapabilities, ApiGroup};
 use serde_json::{Value, json};
 
 use super::entries::registered_resources;
@@ -43,6 +43,25 @@ pub(crate) async fn found_group(client: &Client, group: &str) -> kube::Result<Op
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// The resources of a group, each in the version that its adapter wants, else in the most stable one. The group may prefer another one,
+/// which need not have all kinds.
+pub(crate) fn resources(group: &ApiGroup) -> Vec<(ApiResource, ApiCapabilities)> {
+    let resources = group.resources_by_stability().into_iter();
+    let wanted = |(resource, capabilities): (ApiResource, ApiCapabilities)| {
+        let kind = GroupKind {
+            group: resource.group.clone(),
+            kind: resource.kind.clone(),
+        };
+        let version = adapter_for(&kind).and_then(|adapter| adapter.version());
+        let in_version = version
+            .into_iter()
+            .flat_map(|version| group.versioned_resources(version))
+            .find(|(other, _)| other.kind == resource.kind);
+        in_version.unwrap_or((resource, capabilities))
+    };
+    resources.map(wanted).collect()
 }
 
 /// Reference to the ClusterRole that owns the registrations; none where there is no such role, or none that we may read.

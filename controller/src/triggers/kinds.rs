@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connect::follow_objects;
 use crate::context::Context;
-use crate::registration::{Governed, found_group};
+use crate::registration::{Governed, found_group, resources};
 use crate::telemetry::chain;
 use crate::world::{Place, Watch};
 
@@ -128,12 +128,10 @@ async fn follow_kind(context: Arc<Context>, kind: GroupKind, stop: CancellationT
     }
 }
 
-/// The resource of a kind, in its most stable version. The group may prefer another one, which need not have this kind.
+/// The resource of a kind.
 async fn find(context: &Context, kind: &GroupKind) -> kube::Result<Option<ApiResource>> {
     let group = found_group(&context.client, &kind.group).await?;
-    let resources = group
-        .map(|group| group.resources_by_stability())
-        .unwrap_or_default();
+    let resources = group.as_ref().map(resources).unwrap_or_default();
     let mut resources = resources.into_iter().map(|(resource, _)| resource);
     Ok(resources.find(|resource| resource.kind == kind.kind))
 }

@@ -4,6 +4,7 @@ use kruise_rollout::api::v1beta1::{Rollout, WorkloadRef};
 use kruise_rollout::lens::FieldError;
 use kruise_rollout::workload::{GroupKind, TypeLabel, View, adapter_for};
 use kube::api::ApiResource;
+use kube::core::GroupVersionKind;
 use serde_json::Value;
 
 use super::kind::guessed;
@@ -71,6 +72,19 @@ impl Workload {
     }
 }
 
+/// The resource in the version that its kind is to be read in.
+fn readable(resource: &ApiResource) -> ApiResource {
+    let kind = GroupKind {
+        group: resource.group.clone(),
+        kind: resource.kind.clone(),
+    };
+    let Some(version) = adapter_for(&kind).and_then(|adapter| adapter.version()) else {
+        return resource.clone();
+    };
+    let gvk = GroupVersionKind::gvk(&resource.group, version, &resource.kind);
+    ApiResource::from_gvk_with_plural(&gvk, &resource.plural)
+}
+
 /// A label selector in the form that the API server takes in a query.
 fn selector(selector: &Value) -> Option<String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -127,12 +141,20 @@ impl Cluster {
         })
     }
 
-    /// An object of a resource; `None` when it is not there.
+    /// An object of a resource, in the version that its kind is to be read in; `None` when it is not there.
     pub(crate) async fn workload(
         &self,
         resource: &ApiResource,
         name: &str,
     ) -> Result<Option<Workload>, Error> {
+        let readable = readable(resource);
+        match self.workload_as(&readable, name).await? {
+            None if readable != *resource => self.workload_as(resource, name).await,
+            found => Ok(found),
+        }
+    }
+
+    async fn workload_as(&self, resource: &ApiResource, name: &str) -> Result<Option<Workload>, Error> {
         let right = format!("get {}", qualified(resource));
         match self.get_json(&right, &self.folder(resource), name).await {
             Ok(object) => Ok(Some(Workload {
@@ -151,6 +173,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_clone_set_is_read_in_its_older_version() {
+        let of = |kind| ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", "v1beta1", kind));
+        let read = readable(&of("CloneSet"));
+        assert_eq!(
+            (read.api_version.as_str(), read.plural.as_str()),
+            ("apps.kruise.io/v1alpha1", "clonesets")
+        );
+        for kind in ["StatefulSet", "DaemonSet"] {
+            assert_eq!(readable(&of(kind)), of(kind));
+        }
+    }
 
     #[test]
     fn selectors() {

@@ -142,7 +142,8 @@ impl World {
     /// Asks a pod on another revision to go while there are more than the partition keeps back: one that is not ready, or the lowest
     /// once all others are.
     fn update_any(&mut self, operator: &Operator) {
-        if self.held_back(operator) <= operator.partition() as usize {
+        let held_back = self.held_back(operator);
+        if held_back <= operator.partition() as usize {
             return;
         }
         let whole = self.pods.values().all(|pod| pod.ready && !pod.terminating);
@@ -150,6 +151,7 @@ impl World {
         let old = old.filter(|(_, pod)| pod.revision != operator.update && (whole || !pod.ready));
         if let Some(ordinal) = old.map(|(ordinal, _)| *ordinal).next() {
             self.delete_pod(ordinal);
+            self.oracle_sees_an_update(operator, held_back - 1);
         }
     }
 
@@ -206,7 +208,7 @@ impl World {
                 };
                 report(field.path(), json!(told));
             }
-            report(paths.status.update_revision.path(), json!(update));
+            report(paths.status.update_revision[0].path(), json!(update));
         }
         self.oracle.current = Some(current.clone());
         object["status"].take()
@@ -254,9 +256,9 @@ impl World {
 pub(super) struct Operator {
     pub(super) view: View,
     /// How many pods there should be.
-    wanted: u32,
+    pub(super) wanted: u32,
     /// Pods that it makes are held back too.
-    holds_new_pods: bool,
+    pub(super) holds_new_pods: bool,
     /// How many pods may run the template of this view; `None`: any number.
     pub(super) limit: Option<u32>,
     /// Ordinals that the scale subresource added.

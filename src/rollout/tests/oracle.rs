@@ -331,8 +331,9 @@ impl World {
         let runs =
             |(ordinal, pod): &(&u32, &Pod)| pod.revision == *update && !pod.terminating && !exempted(ordinal);
         let new = self.pods[&ordinal].revision == *update;
-        // A StatefulSet whose operator calls the update complete has nothing else to make pods of.
-        if !new || update == current || exempted(&ordinal) {
+        // A kind that keeps no new pod back makes all that are missing of the new template, and its updates are looked at instead. A
+        // StatefulSet whose operator calls the update complete has nothing else to make pods of.
+        if !operator.holds_new_pods || !new || update == current || exempted(&ordinal) {
             return;
         }
         let running = self.pods.range(..operator.view.replicas).filter(runs).count() as u32;
@@ -342,6 +343,21 @@ impl World {
             self.oracle
                 .breaches
                 .push(format!("{running} pods on {update}, allowed {limit}, at {at}"));
+        }
+    }
+
+    /// An operator that holds no new pods back lets a pod go, and so many stay on others than the update revision.
+    pub(super) fn oracle_sees_an_update(&mut self, operator: &Operator, stay: usize) {
+        if operator.holds_new_pods {
+            return;
+        }
+        let follow = operator.wanted.saturating_sub(u32::try_from(stay).unwrap());
+        if let Some(limit) = operator.limit.filter(|limit| follow > *limit) {
+            let text = format!(
+                "the operator updates {follow} pods, allowed {limit}, at {}",
+                self.at()
+            );
+            self.oracle.breaches.push(text);
         }
     }
 

@@ -3,8 +3,10 @@
 use rstest::rstest;
 use serde_json::json;
 
+use super::api::Fault;
 use super::world::World;
 use crate::api::v1beta1::condition;
+use crate::names;
 
 /// Points of a release of `v2`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -101,6 +103,36 @@ pub(super) fn released_to(point: Point, original: Option<i64>) -> World {
         ("Progressing 4/StepUpgrade", 5)
     );
     world
+}
+
+/// Both writes of the way back are made, and neither status after them.
+#[test]
+fn a_way_back_that_no_status_could_tell_of_is_told_at_its_end() {
+    let mut world = released_to(Point::Step1, Some(0));
+    world.set_image("v1");
+    world.faults.extend([Fault::None, Fault::Broken]);
+    world.control();
+    assert_eq!(
+        (world.partition(), world.at().as_str()),
+        (Some(0), "Progressing 1/StepPaused")
+    );
+    for _ in 0..3 {
+        world.operate();
+        world.kubelet();
+    }
+    world.operate();
+    world.faults.extend([Fault::None, Fault::Broken]);
+    world.control();
+    assert_eq!(
+        (world.marks(), world.at().as_str()),
+        (vec![names::GUARDED_BY.to_owned()], "Progressing 1/StepPaused")
+    );
+    world.settle();
+    world.assert_done("v1", Some(0));
+    assert_eq!(
+        world.says(condition::SUCCEEDED),
+        ("False".into(), "RolledBack".into())
+    );
 }
 
 #[rstest]

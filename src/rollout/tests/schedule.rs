@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::api::{Fault, Injection};
 use super::replicas::{Part, Processes};
-use super::world::{APP, World, clone_set, nested, rollout, steps, template};
+use super::world::{APP, World, clone_set, daemon_set, nested, rollout, steps, template};
 use crate::api::v1beta1::step_state;
 use crate::names;
 
@@ -297,13 +297,14 @@ pub(super) fn plans() -> impl Strategy<Value = Value> {
 }
 
 pub(super) fn worlds() -> impl Strategy<Value = World> {
-    let habits = (0..3_usize, proptest::bool::weighted(0.1));
+    let habits = (0..4_usize, proptest::bool::weighted(0.1));
     (1..7_u32, partitions(), plans(), habits).prop_map(|(replicas, partition, plan, habits)| {
         let (kind, current_at_once) = habits;
         let mut world = match kind {
             0 => World::in_order(replicas, partition, &plan),
             1 => World::guarded(replicas, partition, &plan),
-            _ => World::of(clone_set(), replicas, partition).under(&plan),
+            2 => World::of(clone_set(), replicas, partition).under(&plan),
+            _ => World::of(daemon_set(), replicas, partition).under(&plan),
         };
         world.habits.current_at_once = current_at_once;
         world

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::app::{App, Report};
 use crate::kind::Owner;
-use crate::plan::{PodAction, Why, delete};
+use crate::plan::{PodAction, Why, delete, renew};
 use crate::pod::Pod;
 use crate::revision::Revisions;
 
@@ -52,7 +52,7 @@ pub(crate) fn plan(app: &App, pods: &[Pod], revisions: &Revisions) -> (Vec<PodAc
                 }
                 spare -= 1;
             }
-            actions.push(delete(pod, Why::Update));
+            actions.push(renew(app, pod, revisions));
         }
     }
     let report = report(app, &pods, revisions, replicas - partition);
@@ -195,10 +195,15 @@ mod tests {
                         finished: false,
                         ready: false,
                         terminating: false,
+                        gate_is_due: false,
                         node,
                     });
                 }
                 PodAction::Delete { uid, .. } => self.pods.retain(|pod| pod.uid != uid),
+                PodAction::Renew { uid, revision, .. } => {
+                    let pod = self.pods.iter_mut().find(|pod| pod.uid == uid).unwrap();
+                    (pod.revision, pod.ready) = (Some(revision), false);
+                }
                 other => panic!("{other:?}"),
             }
         }
@@ -264,6 +269,21 @@ mod tests {
         world.patch("my-app-v2", 3);
         assert_eq!((world.on("my-app-v1"), world.on("my-app-v2")), (3, 2));
         assert_eq!(world.extremes, (0, 2));
+    }
+
+    #[test]
+    fn pods_that_are_updated_in_place_stay() {
+        let pace = Pace {
+            in_place: true,
+            ..Pace::default()
+        };
+        let mut world = World::on_v1(5, pace);
+        let report = world.patch("my-app-v2", 2);
+        assert_eq!((world.on("my-app-v1"), world.on("my-app-v2")), (2, 3));
+        assert_eq!(report["updatedReadyReplicas"], 3);
+        world.patch("my-app-v1", 0);
+        assert_eq!((world.on("my-app-v1"), world.extremes), (5, (1, 0)));
+        assert_eq!(world.made, 5);
     }
 
     #[test]

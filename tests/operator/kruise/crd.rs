@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{GROUP, Kruise, OLDER, STORED};
+use super::{GROUP, Kruise, NEWER, OLDER};
 
 /// The definition of a kind, in both of its versions.
 pub(crate) fn manifest(kind: Kruise) -> Value {
@@ -13,14 +13,14 @@ pub(crate) fn manifest(kind: Kruise) -> Value {
         Kruise::Daemonsets => "daemon",
         Kruise::Statefulsets => "asts",
     };
-    let versions = [(OLDER, false), (STORED, true)].map(|(version, storage)| {
+    let versions = [OLDER, NEWER].map(|version| {
         json!({
             "name": version,
             "served": true,
-            "storage": storage,
+            "storage": version == kind.stored(),
             "schema": {"openAPIV3Schema": {
                 "type": "object",
-                "properties": {"spec": spec(kind), "status": status(kind)},
+                "properties": {"spec": spec(kind, version), "status": status(kind)},
             }},
             "subresources": subresources(kind),
         })
@@ -81,14 +81,14 @@ fn object(properties: Value) -> Value {
     json!({"type": "object", "default": {}, "properties": properties})
 }
 
-fn spec(kind: Kruise) -> Value {
+fn spec(kind: Kruise, version: &str) -> Value {
     let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let mut properties = json!({
         "selector": free,
         "template": free,
         "minReadySeconds": count(),
         "revisionHistoryLimit": count(),
-        "updateStrategy": strategy(kind),
+        "updateStrategy": strategy(kind, version),
     });
     if kind != Kruise::Daemonsets {
         properties["replicas"] = with_default(count(), json!(1));
@@ -103,9 +103,20 @@ fn spec(kind: Kruise) -> Value {
     json!({"type": "object", "required": ["selector", "template"], "properties": properties})
 }
 
-fn strategy(kind: Kruise) -> Value {
+fn strategy(kind: Kruise, version: &str) -> Value {
     let paused = json!({"type": "boolean"});
     match kind {
+        // Nothing converts, so a member is only to be found where the version that is stored has it.
+        Kruise::Clonesets if version == NEWER => object(json!({
+            "type": with_default(words(&["RollingUpdate", "OnDelete"]), json!("RollingUpdate")),
+            "rollingUpdate": object(json!({
+                "podUpdatePolicy": words(&["ReCreate", "InPlaceIfPossible", "InPlaceOnly"]),
+                "partition": count_or_percentage(),
+                "maxUnavailable": count_or_percentage(),
+                "maxSurge": count_or_percentage(),
+                "paused": paused,
+            })),
+        })),
         Kruise::Clonesets => object(json!({
             "type": with_default(words(&["ReCreate", "InPlaceIfPossible", "InPlaceOnly"]), json!("ReCreate")),
             "partition": with_default(count_or_percentage(), json!(0)),
@@ -162,7 +173,8 @@ fn status(kind: Kruise) -> Value {
                 "numberAvailable",
                 "numberUnavailable",
             ],
-            &["daemonSetHash"],
+            // The older version of OpenKruise's own definition calls it daemonSetHash, and converts.
+            &["updateRevision"],
         ),
         Kruise::Statefulsets => (
             &[

@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use crate::app::{App, Report, UpdateStrategy};
-use crate::plan::{PodAction, Why, delete};
+use crate::plan::{PodAction, Why, delete, renew};
 use crate::pod::{Pod, short};
 use crate::revision::Revisions;
 
@@ -123,7 +123,7 @@ fn update(app: &App, places: &[Place<'_>], revisions: &Revisions, actions: &mut 
             }
             room -= 1;
         }
-        actions.push(delete(pod, Why::Update));
+        actions.push(renew(app, pod, revisions));
     }
 }
 
@@ -140,7 +140,7 @@ fn report(app: &App, places: &[Place<'_>], pods: &[Pod], revisions: &Revisions) 
         "numberReady": available,
         "numberAvailable": available,
         "numberUnavailable": places.len() - available,
-        "daemonSetHash": short(&revisions.update),
+        "updateRevision": short(&revisions.update),
     });
     report.as_object().cloned().unwrap_or_default()
 }
@@ -217,6 +217,7 @@ mod tests {
                         finished: false,
                         ready: false,
                         terminating: false,
+                        gate_is_due: false,
                         node,
                     });
                 }
@@ -249,7 +250,7 @@ mod tests {
         let report = world.patch("my-app-v2", 2);
         assert_eq!((world.on("my-app-v1"), world.on("my-app-v2")), (2, 3));
         assert_eq!(counted(&report), [5, 3, 5].map(|n| json!(n)));
-        assert_eq!(report["daemonSetHash"], "v2");
+        assert_eq!(report["updateRevision"], "v2");
         world.patch("my-app-v2", 0);
         assert_eq!((world.on("my-app-v2"), world.extremes), (5, (1, 0)));
     }

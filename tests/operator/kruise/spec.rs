@@ -61,6 +61,7 @@ pub(crate) fn read(kind: Kruise, object: &DynamicObject, nodes: usize) -> Result
             unavailable
         },
         max_surge: surge,
+        in_place: of(way(kind)).is_some_and(|way| way == "InPlaceIfPossible" || way == "InPlaceOnly"),
     };
     if kind == Kruise::Statefulsets {
         let start = member(object, "/spec/ordinals/start");
@@ -72,6 +73,15 @@ pub(crate) fn read(kind: Kruise, object: &DynamicObject, nodes: usize) -> Result
             .collect();
     }
     Ok(app)
+}
+
+/// The member that tells how a pod is updated.
+fn way(kind: Kruise) -> &'static str {
+    match kind {
+        Kruise::Clonesets => "type",
+        Kruise::Daemonsets => "rollingUpdateType",
+        Kruise::Statefulsets => "podUpdatePolicy",
+    }
 }
 
 /// Whether a percentage below 100 % comes to all pods. A CloneSet of several pods updates one of them then.
