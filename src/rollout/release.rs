@@ -18,7 +18,7 @@ use crate::api::v1beta1::condition::{self, reason};
 use crate::api::v1beta1::{CanaryStatus, Rollout, finalising_step, phase, step_state};
 use crate::names;
 use crate::plan::{Plan, fingerprint};
-use crate::workload::{Freedom, Hold, Likeness, View};
+use crate::workload::{Drive, Driven, Freedom, Hold, Likeness, View};
 
 /// A held workload under its Rollout.
 pub(super) struct Release<'a> {
@@ -49,6 +49,7 @@ pub(super) fn advance(draft: &mut Draft<'_>, release: &Release<'_>) {
         Direction::Back => back(draft, release, hold),
         Direction::Unknown => wait_for_the_operator(draft, p),
     }
+    drive(draft, p);
     let rewritten = p.view.rewritten.filter(|until| *until > draft.now);
     if let Some(until) = rewritten
         && draft.status.phase == phase::PROGRESSING
@@ -62,6 +63,29 @@ pub(super) fn advance(draft: &mut Draft<'_>, release: &Release<'_>) {
         .or_else(|| in_the_way(draft, release))
         .or_else(|| overdue(draft, release));
     draft.stall(stall);
+}
+
+/// Moves what is granted, where the operator does not. What is going to be written to the workload comes first, and is seen by the next
+/// decision.
+fn drive(draft: &mut Draft<'_>, p: &Present<'_>) {
+    let (Children::Pods(pods), false) = (p.children, draft.edits()) else {
+        return;
+    };
+    if p.view.partition.is_none() {
+        return;
+    }
+    let Drive { moves, wake } = p.adapter.drive(&Driven {
+        view: p.view,
+        revisions: p.revisions,
+        pods,
+        now: draft.now,
+    });
+    for to_move in moves {
+        draft.act(Action::Move(p.workload.clone(), to_move));
+    }
+    if let Some(at) = wake {
+        draft.wake_at(at);
+    }
 }
 
 /// Every write brings another template, so none of them can be released by steps.

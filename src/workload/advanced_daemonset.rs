@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::adapter::{Adapter, UpdateOrder};
+use super::means::Means;
 use super::paths::{Paths, Replicas, StatusPaths};
 use crate::lens::Field;
 use crate::names;
@@ -18,9 +19,14 @@ pub(super) static ADVANCED_DAEMONSET: AdvancedDaemonSet = AdvancedDaemonSet;
 
 static PATHS: Paths = Paths {
     type_label: names::TYPE_DAEMONSET,
-    partition: Field::at(&["spec", "updateStrategy", "rollingUpdate", "partition"]),
+    means: Means::Partition(Field::at(&[
+        "spec",
+        "updateStrategy",
+        "rollingUpdate",
+        "partition",
+    ])),
     strategy_type: Some(Field::at(&["spec", "updateStrategy", "type"])),
-    paused: Field::at(&["spec", "updateStrategy", "rollingUpdate", "paused"]),
+    paused: Some(Field::at(&["spec", "updateStrategy", "rollingUpdate", "paused"])),
     replicas: Replicas::Reported(Field::at(&["status", "desiredNumberScheduled"])),
     pod_management: None,
     min_ready_seconds: &[Field::at(&["spec", "minReadySeconds"])],
@@ -29,8 +35,9 @@ static PATHS: Paths = Paths {
         ready: Field::at(&["status", "numberReady"]),
         updated: Field::at(&["status", "updatedNumberScheduled"]),
         current_revision: None,
-        update_revision: Field::at(&["status", "daemonSetHash"]),
+        update_revision: Some(Field::at(&["status", "daemonSetHash"])),
     },
+    revisions: None,
 };
 
 impl Adapter for AdvancedDaemonSet {

@@ -206,7 +206,10 @@ impl World {
                 };
                 report(field.path(), json!(told));
             }
-            report(paths.status.update_revision.path(), json!(update));
+            report(
+                paths.status.update_revision.as_ref().unwrap().path(),
+                json!(update),
+            );
         }
         self.oracle.current = Some(current.clone());
         object["status"].take()
