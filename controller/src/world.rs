@@ -295,9 +295,8 @@ impl World {
             _ => String::new(),
         };
         let mut pods = inner.pods.of(&key.namespace, &uid);
-        let kind_of_revisions = workload
-            .as_ref()
-            .and_then(|workload| adapter_for(&workload.kind)?.paths().revisions);
+        let adapter = workload.as_ref().and_then(|workload| adapter_for(&workload.kind));
+        let kind_of_revisions = adapter.and_then(|adapter| adapter.paths().revisions);
         let revisions = kind_of_revisions.map(|kind| inner.revisions.of(&key.namespace, kind, &uid));
         if revisions == Some(None) {
             // Without the revisions nobody can tell the pods apart.
@@ -306,9 +305,10 @@ impl World {
         let revisions = revisions.flatten();
         let seen = seen.map(|seen| {
             seen.map(|mut view| {
-                if let Some(revisions) = &revisions {
+                if let (Some(adapter), Some(revisions)) = (adapter, &revisions) {
+                    let next = adapter.next_revision(&view);
                     let view = Arc::make_mut(&mut view);
-                    view.reported = with_revisions(view, revisions);
+                    view.reported = with_revisions(view, revisions, next);
                 }
                 view
             })

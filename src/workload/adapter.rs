@@ -106,6 +106,11 @@ pub trait Adapter: std::fmt::Debug + Send + Sync {
         Drive::default()
     }
 
+    /// How the revision of the present template will be called that [`super::Move::Create`] makes; `None` where others make it.
+    fn next_revision(&self, _: &View) -> Option<String> {
+        None
+    }
+
     /// The revision that [`super::Move::Create`] asks for, with so many replicas, as it is sent to the API server; `None` for kinds
     /// that are never asked.
     fn revision(&self, _workload: &Value, _replicas: u32) -> Option<Value> {

@@ -36,17 +36,30 @@ impl RevisionKind {
         }
     }
 
+    /// The template, without what is put into it when the object is made.
     fn template(self, object: &Value) -> TemplateId {
-        match self {
-            Self::ReplicaSet => TemplateId::of(&object["spec"]["template"]),
-            Self::ControllerRevision => {
-                let mut template = object["data"]["spec"]["template"].clone();
-                // It is stored as a patch that replaces the template.
-                if let Some(members) = template.as_object_mut() {
-                    members.remove("$patch");
-                }
-                TemplateId::of(&template)
-            }
+        let (mut template, at, injected) = match self {
+            Self::ReplicaSet => (
+                object["spec"]["template"].clone(),
+                "/metadata/labels",
+                self.label(),
+            ),
+            // It is stored as a patch that replaces the template.
+            Self::ControllerRevision => (object["data"]["spec"]["template"].clone(), "", "$patch"),
+        };
+        if let Some(members) = template.pointer_mut(at).and_then(Value::as_object_mut) {
+            members.remove(injected);
+        }
+        TemplateId::of(&template)
+    }
+
+    /// Whether a template makes no other revision of the same workload than one that is like it.
+    fn is_made_of(self, likeness: Likeness) -> bool {
+        match likeness {
+            Likeness::Exact => true,
+            // A Deployment's controller tells an empty member from a missing one.
+            Likeness::Equivalent => self == Self::ControllerRevision,
+            Likeness::Different => false,
         }
     }
 }
@@ -54,6 +67,8 @@ impl RevisionKind {
 /// One revision of a workload, reduced to what decisions need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revision {
+    /// What stands for it.
+    pub kind: RevisionKind,
     /// Name of the object.
     pub name: String,
     /// Its UID.
@@ -64,7 +79,7 @@ pub struct Revision {
     pub owner: Option<String>,
     /// What the label of [`RevisionKind::label`] says; empty without one.
     pub revision: String,
-    /// Identity of its template. An injected hash label does not count in it.
+    /// Identity of the template that it was made of.
     pub template: TemplateId,
     /// When it was made.
     pub created: Option<Timestamp>,
@@ -89,6 +104,7 @@ impl Revision {
         let count = |path| Field::<u32>::at(path).peek(object).unwrap_or_default();
         let mut owners = metadata["ownerReferences"].as_array().into_iter().flatten();
         Self {
+            kind,
             name: text(&metadata["name"]),
             uid: text(&metadata["uid"]),
             resource_version: text(&metadata["resourceVersion"]),
@@ -121,7 +137,7 @@ impl Revision {
     /// Whether it is of this template.
     #[must_use]
     pub fn is_of(&self, template: &TemplateId) -> bool {
-        !self.deleting && self.template.likeness(template) != Likeness::Different
+        !self.deleting && self.kind.is_made_of(self.template.likeness(template))
     }
 }
 
@@ -132,16 +148,17 @@ pub fn revision_of<'a>(revisions: &'a [Revision], template: &TemplateId) -> Opti
     of_template.min_by_key(|revision| (revision.created, &revision.name))
 }
 
-/// Fills in what the status of a workload does not say: the revisions of its present and of its stable template.
+/// Fills in what the status of a workload does not say: the revisions of its present and of its stable template. `next` is how the
+/// former will be called where it has yet to be made.
 #[must_use]
-pub fn with_revisions(view: &View, revisions: &[Revision]) -> Reported {
+pub fn with_revisions(view: &View, revisions: &[Revision], next: Option<String>) -> Reported {
     let named = |template: Option<&TemplateId>| {
         let revision = revision_of(revisions, template?)?;
         Some(revision.revision.clone()).filter(|name| !name.is_empty())
     };
     Reported {
         current_revision: named(view.stable()),
-        update_revision: named(Some(&view.template)),
+        update_revision: named(Some(&view.template)).or(next),
         ..view.reported.clone()
     }
 }
