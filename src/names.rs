@@ -61,6 +61,8 @@ pub const TYPE_STATEFULSET: &str = "statefulset";
 pub const TYPE_CLONESET: &str = "cloneset";
 /// Value of [`WORKLOAD_TYPE`] for Advanced DaemonSets of Kruise.
 pub const TYPE_DAEMONSET: &str = "daemonset";
+/// Value of [`WORKLOAD_TYPE`] for Deployments.
+pub const TYPE_DEPLOYMENT: &str = "deployment";
 /// Groups whose kinds are known by name, so that [`WORKLOAD_TYPE`] is set for them. Those of all others are known by their shape.
 pub const NATIVE_GROUPS: [&str; 2] = ["apps", "apps.kruise.io"];
 /// Namespaces without admission and without Rollouts, beside the controller's own.
@@ -72,7 +74,9 @@ pub const GUARDED_BY: &str = "rollouts.kruise.io/guarded-by";
 pub const IN_PROGRESSING: &str = "rollouts.kruise.io/in-progressing";
 /// Mark: the lowest partition that the current step allows, a decimal integer.
 pub const GRANTED_PARTITION: &str = "rollouts.kruise.io/granted-partition";
-/// Mark: the partition that people last asked for: a decimal integer, a percentage such as `20%`, or [`NO_PARTITION`].
+/// Mark: what people last asked for where the hold is. The partition: a decimal integer, a percentage such as `20%`, or
+/// [`NO_PARTITION`]. Of a kind that is held by other fields a JSON object of these, by their dotted paths, without those that are
+/// not in the manifest.
 pub const ORIGINAL_PARTITION: &str = "rollouts.kruise.io/original-partition";
 /// Value of [`ORIGINAL_PARTITION`] for a workload whose manifest has no partition.
 pub const NO_PARTITION: &str = "none";
@@ -92,6 +96,9 @@ pub const GUARD_PROBE: &str = "rollouts.kruise.io/guard-probe";
 pub const CONTROLLER_REVISION_HASH: &str = "controller-revision-hash";
 /// Label of pods that carries the revision, set by ReplicaSet-like operators.
 pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
+/// Annotation by which the controller of Deployments knows a ReplicaSet that it has sized for so many replicas. It takes one with
+/// another number for a sign that the Deployment is being scaled.
+pub const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
 /// Annotation that operators of Kruise put on a pod whose containers they replace in place.
 pub const IN_PLACE_UPDATE_STATE: &str = "apps.kruise.io/inplace-update-state";
 /// Label (or annotation) of a workload by which people name a release, and label of the pods of that release.

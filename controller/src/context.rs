@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use kruise_rollout::names;
-use kruise_rollout::workload::GroupKind;
+use kruise_rollout::workload::{GroupKind, RevisionKind};
 use kube::Client;
-use kube::api::{Api, DynamicObject, PatchParams};
+use kube::api::{Api, ApiResource, DynamicObject, PatchParams};
+use kube::core::GroupVersionKind;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::events::Event;
@@ -52,6 +53,13 @@ impl Context {
             &place.namespace,
             &resource,
         ))
+    }
+
+    /// The API of the objects that stand for revisions in a namespace.
+    pub(crate) fn revisions(&self, namespace: &str, kind: RevisionKind) -> Api<DynamicObject> {
+        let (kind, plural) = kind.names();
+        let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("apps", "v1", kind), plural);
+        Api::namespaced_with(self.client.clone(), namespace, &resource)
     }
 }
 

@@ -7,6 +7,7 @@ mod inner;
 mod kinds;
 mod place;
 mod pods;
+mod revisions;
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,13 +16,16 @@ use jiff::{SignedDuration, Timestamp};
 use kruise_rollout::api::v1beta1::{Rollout, condition};
 use kruise_rollout::lens::FieldError;
 use kruise_rollout::rollout::{Proof, Workload};
-use kruise_rollout::workload::{Adapter, PodView, TemplateId, View};
+use kruise_rollout::workload::{
+    Adapter, PodView, Revision, RevisionKind, TemplateId, View, adapter_for, with_revisions,
+};
 use serde_json::Value;
 use tokio::sync::watch;
 
 use self::inner::Inner;
 use self::place::{is_of_kind, target_of};
 use self::pods::Pods;
+use self::revisions::Revisions;
 use crate::lease::Term;
 
 pub(crate) use self::kinds::Watch;
@@ -32,6 +36,15 @@ const REWRITTEN_PAUSE: SignedDuration = SignedDuration::from_secs(15);
 
 /// A workload as it was last seen, or why it cannot be read.
 pub(crate) type Seen = Result<Arc<View>, (String, FieldError)>;
+
+/// One sort of objects that releases in a namespace need to be watched there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Sight {
+    /// Pods.
+    Pods,
+    /// Objects that stand for revisions.
+    Revisions(RevisionKind),
+}
 
 /// The stores, shared by watches, workers and the webhook.
 #[derive(Default)]
@@ -48,6 +61,7 @@ pub(crate) struct Snapshot {
     pub(crate) watch: Watch,
     pub(crate) seen: Option<Seen>,
     pub(crate) pods: Option<Vec<PodView>>,
+    pub(crate) revisions: Vec<Revision>,
     pub(crate) proof: Proof,
     pub(crate) strays: Vec<(Workload, &'static dyn Adapter, Arc<View>)>,
     pub(crate) rival: Option<String>,
@@ -173,13 +187,16 @@ impl World {
         concerned
     }
 
-    /// Namespaces in which a release is in progress, so that pods are watched there.
-    pub(crate) fn releasing_namespaces(&self) -> BTreeSet<String> {
-        self.lock()
-            .held
-            .iter()
-            .map(|place| place.namespace.clone())
-            .collect()
+    /// What releases in progress need to be watched, by namespace.
+    pub(crate) fn sights(&self) -> BTreeSet<(String, Sight)> {
+        let inner = self.lock();
+        let sights = inner.held.iter().flat_map(|place| {
+            let revisions = adapter_for(&place.workload.kind).and_then(|adapter| adapter.paths().revisions);
+            let sights = [Some(Sight::Pods), revisions.map(Sight::Revisions)];
+            let sights = sights.into_iter().flatten();
+            sights.map(|sight| (place.namespace.clone(), sight))
+        });
+        sights.collect()
     }
 
     /// Remembers whether a workload can be held, for the Rollout that asked.
@@ -210,6 +227,11 @@ impl World {
     /// Changes the pods of a namespace; see [`Pods`].
     pub(crate) fn with_pods<T>(&self, change: impl FnOnce(&mut Pods) -> T) -> T {
         change(&mut self.lock().pods)
+    }
+
+    /// Changes the revisions of a namespace; see [`Revisions`].
+    pub(crate) fn with_revisions<T>(&self, change: impl FnOnce(&mut Revisions) -> T) -> T {
+        change(&mut self.lock().revisions)
     }
 
     /// Whether an object with this UID is in the stores.
@@ -272,13 +294,33 @@ impl World {
             Some(Ok(view)) => view.uid.clone(),
             _ => String::new(),
         };
+        let mut pods = inner.pods.of(&key.namespace, &uid);
+        let adapter = workload.as_ref().and_then(|workload| adapter_for(&workload.kind));
+        let kind_of_revisions = adapter.and_then(|adapter| adapter.paths().revisions);
+        let revisions = kind_of_revisions.map(|kind| inner.revisions.of(&key.namespace, kind, &uid));
+        if revisions == Some(None) {
+            // Without the revisions nobody can tell the pods apart.
+            pods = None;
+        }
+        let revisions = revisions.flatten();
+        let seen = seen.map(|seen| {
+            seen.map(|mut view| {
+                if let (Some(adapter), Some(revisions)) = (adapter, &revisions) {
+                    let next = adapter.next_revision(&view);
+                    let view = Arc::make_mut(&mut view);
+                    view.reported = with_revisions(view, revisions, next);
+                }
+                view
+            })
+        });
         let proof = match inner.proofs.get(key) {
             Some((of, proof)) if *of == uid => proof.clone(),
             _ => Proof::Unknown,
         };
         Some(Snapshot {
             watch: kind.map_or(Watch::Starting, |kind| kind.watch.clone()),
-            pods: inner.pods.of(&key.namespace, &uid),
+            pods,
+            revisions: revisions.unwrap_or_default(),
             proof,
             first_look: inner.looked.get(key) != Some(&term),
             strays: inner.strays(key, workload.as_ref()),

@@ -77,34 +77,36 @@ pub struct Names {
 }
 
 impl Names {
-    /// The names for an adapter.
+    /// The names for an adapter; `None` where its kinds have no partition, so that no policy can hold them.
     #[must_use]
-    pub fn of(adapter: &dyn Adapter) -> Self {
+    pub fn of(adapter: &dyn Adapter) -> Option<Self> {
+        let _ = adapter.partition_path()?;
         let name = |what| format!("kruise-rollout-{what}-{}", adapter.type_label());
-        Self {
+        Some(Self {
             hold: name("hold"),
             confirm: name("confirm"),
             tell: name("tell"),
-        }
+        })
+    }
+
+    /// Those of all adapters.
+    pub fn all() -> impl Iterator<Item = Self> {
+        ADAPTERS.iter().filter_map(|adapter| Self::of(*adapter))
     }
 }
 
 /// The names of all policies and bindings that the controller may have written.
 #[must_use]
 pub fn all_names() -> Vec<String> {
-    let of_adapter = |adapter: &&'static dyn Adapter| {
-        let Names { hold, confirm, tell } = Names::of(*adapter);
-        [hold, confirm, tell]
-    };
-    let status = names::STATUS_POLICY.to_owned();
-    ADAPTERS.iter().flat_map(of_adapter).chain([status]).collect()
+    let families = Names::all().flat_map(|Names { hold, confirm, tell }| [hold, confirm, tell]);
+    families.chain([names::STATUS_POLICY.to_owned()]).collect()
 }
 
 /// Whether a refusal of the API server is by what confirms a write, webhook or policy: another webhook has changed the template or
 /// the hold. Both are named in its message.
 #[must_use]
 pub fn is_refused_unheld(message: &str) -> bool {
-    let policies = ADAPTERS.iter().map(|adapter| Names::of(*adapter).confirm);
+    let policies = Names::all().map(|names| names.confirm);
     let names = policies.chain([names::CONFIRM_WEBHOOK.to_owned()]);
     names.into_iter().any(|name| message.contains(&name))
 }
@@ -162,19 +164,25 @@ pub fn validating_binding(policy: &str, action: &str) -> Value {
 /// Condition: the update could touch the hold. Status writes, scaling by `/scale` and metadata of others never do; outside a
 /// release only template and marks matter.
 #[must_use]
-pub fn may_touch_the_hold() -> Value {
+pub fn may_touch_the_hold(adapter: &dyn Adapter) -> Value {
     let marks = any_of([&[names::GUARDED_BY], names::RELEASE_MARKS.as_slice()].concat());
     let (held, label) = (quoted(names::IN_PROGRESSING), quoted(names::WORKLOAD_TYPE));
+    let members = touched(adapter);
     json!({
         "name": "the-hold-may-be-touched",
         "expression": format!(
             "object.?spec.?template != oldObject.?spec.?template || \
              {marks}.exists(k, object.metadata.?annotations[?k] != oldObject.metadata.?annotations[?k]) || \
              oldObject.metadata.?annotations[?{held}].hasValue() && (\
-             ['updateStrategy', 'replicas'].exists(f, object.?spec[?f] != oldObject.?spec[?f]) || \
+             {members}.exists(f, object.?spec[?f] != oldObject.?spec[?f]) || \
              object.metadata.?labels[?{label}] != oldObject.metadata.?labels[?{label}])"
         ),
     })
+}
+
+/// The members of `spec` beside the template that an update of a held workload must not change unseen.
+fn touched(adapter: &dyn Adapter) -> String {
+    any_of(adapter.paths().means.members().into_iter().chain(["replicas"]))
 }
 
 /// Condition: the update is none of the controller's own steps, which leave the template alone. So a webhook that is down cannot

@@ -1,16 +1,16 @@
 //! The hold: what admission makes of a write to a workload.
 //!
 //! The verdict is a function of the old object, the new object and the writer. For everybody but the controller the marks come
-//! from the **old** object, whatever the new one says, and the partition cannot fall below what was granted. It is idempotent:
+//! from the **old** object, whatever the new one says, and what holds cannot be loosened beyond what was granted. It is idempotent:
 //! reviewing its own result against the same old object changes nothing, so it may be asked again after other webhooks.
 
 use json_patch::Patch;
 use serde_json::{Map, Value, json};
 
-use crate::lens::{PatchBuilder, Scalar as _};
+use crate::lens::PatchBuilder;
 use crate::names;
 use crate::workload::marks::{self, Guard, Hold, Marks, Original};
-use crate::workload::{Adapter, Partition, TemplateId};
+use crate::workload::{Adapter, Means, Partition, TemplateId, parts};
 
 /// One write, as the API server shows it.
 #[derive(Clone, Copy, Debug)]
@@ -109,15 +109,18 @@ struct Guarded<'a> {
 
 /// Holds a new template, or keeps the hold.
 fn keep(adapter: &dyn Adapter, write: &Write<'_>, guard: &Guarded<'_>, changed: bool) -> Verdict {
-    let asked = read_partition(adapter, write.new);
+    let means = &adapter.paths().means;
     let floor = floor(adapter, write, guard, changed);
-    let echo = echo(write.new, asked);
-    let original = original(adapter, write, guard, echo, asked);
+    let echo = echo(means, write.new);
     // Nobody asked for the partition of an echo. A percentage is for later: what it keeps back changes with the size.
-    let count = asked.and_then(Partition::count).filter(|_| echo.is_none());
-    let partition = count.map_or(floor, |count| count.max(floor));
-    let mut patch = PatchBuilder::new(skeleton(write.new)).set(adapter.partition_path(), json!(partition));
+    let asked = means.seen(write.new, None).filter(|_| echo.is_none());
+    let partition = asked
+        .and_then(Partition::count)
+        .map_or(floor, |count| count.max(floor));
+    let original = original(means, write, guard, echo);
+    let mut patch = means.put(PatchBuilder::new(skeleton(means, write.new)), partition);
     if let Some(path) = adapter.strategy_type_path()
+        && adapter.partition_path().is_some()
         && !is_rolling(write.new, path)
     {
         patch = patch.set(path, json!("RollingUpdate"));
@@ -140,7 +143,7 @@ fn keep(adapter: &dyn Adapter, write: &Write<'_>, guard: &Guarded<'_>, changed: 
         return Verdict::unchanged();
     }
     let outcome = if changed { Outcome::Held } else { Outcome::Clamped };
-    let warning = Some(warning(write, guard, changed, floor));
+    let warning = Some(warning(adapter, write, guard, changed, floor));
     Verdict {
         outcome,
         patch: patch.build(),
@@ -165,43 +168,35 @@ fn floor(adapter: &dyn Adapter, write: &Write<'_>, guard: &Guarded<'_>, changed:
     }
 }
 
-/// The original partition in the marks of an object whose partition is the grant in the same marks: such an object echoes a
-/// state of ours.
-fn echo(object: &Value, asked: Option<Partition>) -> Option<Original> {
+/// What is asked for by the marks of an object whose partition is the grant in the same marks: such an object echoes a state of ours.
+fn echo(means: &Means, object: &Value) -> Option<Original> {
     let annotations = annotations(object)?;
     let hold = Marks::read(annotations).hold?;
     let original = annotations
         .get(names::ORIGINAL_PARTITION)?
         .as_str()
         .and_then(Original::read)?;
-    hold.is_echoed_by(asked).then_some(original)
+    hold.is_echoed_by(means.seen(object, Some(&hold)))
+        .then_some(original)
 }
 
-/// The partition to restore: what people last asked for.
-fn original(
-    adapter: &dyn Adapter,
-    write: &Write<'_>,
-    guard: &Guarded<'_>,
-    echo: Option<Original>,
-    asked: Option<Partition>,
-) -> Original {
+/// What to restore: what people last asked for.
+fn original(means: &Means, write: &Write<'_>, guard: &Guarded<'_>, echo: Option<Original>) -> Original {
     match (guard.hold, echo) {
         (_, Some(original)) => original,
-        (Some(hold), None) if asked == read_partition(adapter, write.old) => hold.original,
-        (_, None) => Original::of(asked),
+        (Some(hold), None) => means.asked_since(&hold.original, write.old, write.new),
+        (None, None) => means.original(write.new),
     }
 }
 
 /// Outside a release the writer may do anything but touch the marks. An echo of a release asks for what it says people want: it
 /// may be our own hold of a change that another webhook has taken back since.
 fn restore_guard(adapter: &dyn Adapter, write: &Write<'_>, guard: &Guarded<'_>) -> Verdict {
-    let mut patch = PatchBuilder::new(skeleton(write.new));
-    let path = adapter.partition_path();
-    patch = match echo(write.new, read_partition(adapter, write.new)) {
-        Some(Original::Partition(partition)) => patch.set(path, partition.value()),
-        Some(Original::Absent) => patch.prune(path, 1),
-        None => patch,
-    };
+    let means = &adapter.paths().means;
+    let mut patch = PatchBuilder::new(skeleton(means, write.new));
+    if let Some(original) = echo(means, write.new) {
+        patch = means.restore(patch, &original);
+    }
     for mark in names::RELEASE_MARKS {
         patch = patch.remove(&["metadata", "annotations", mark]);
     }
@@ -223,14 +218,25 @@ fn restore_guard(adapter: &dyn Adapter, write: &Write<'_>, guard: &Guarded<'_>) 
     }
 }
 
-fn warning(write: &Write<'_>, guard: &Guarded<'_>, changed: bool, floor: i64) -> String {
+fn warning(
+    adapter: &dyn Adapter,
+    write: &Write<'_>,
+    guard: &Guarded<'_>,
+    changed: bool,
+    floor: i64,
+) -> String {
     let rollout = &guard.rollout;
     let namespace = write.new["metadata"]["namespace"].as_str().unwrap_or("default");
     let see = format!("see: kubectl kruise rollout status {rollout} -n {namespace}");
     if !changed {
-        return format!(
-            "a release is in progress: the partition stays at {floor} or above until Rollout {rollout} grants more; {see}"
-        );
+        let kept = match adapter.partition_path() {
+            Some(_) => format!("the partition stays at {floor} or above until Rollout {rollout} grants more"),
+            None => format!(
+                "spec.{} stays as it is until Rollout {rollout} has ended it",
+                adapter.paths().means.members().join(" and spec.")
+            ),
+        };
+        return format!("a release is in progress: {kept}; {see}");
     }
     let back = guard.hold.is_some() && guard.stable == Some(TemplateId::of(&write.new["spec"]["template"]));
     if back {
@@ -251,28 +257,18 @@ fn is_rolling(object: &Value, path: &[&str]) -> bool {
     }
 }
 
-/// A partition that is neither an integer nor a percentage counts as none: the schema, not we, refuses it.
-fn read_partition(adapter: &dyn Adapter, object: &Value) -> Option<Partition> {
-    at(object, adapter.partition_path()).and_then(Partition::read)
-}
-
 fn at<'a>(object: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(object, |at, name| at.get(*name))
 }
 
 /// The parts of the object that a verdict may change, without the template.
-fn skeleton(object: &Value) -> Value {
-    let part = |root: &str, name: &str| {
-        object[root]
-            .get(name)
-            .map(|value| (name.to_owned(), value.clone()))
+fn skeleton(means: &Means, object: &Value) -> Value {
+    let part = |name: &&str| {
+        let value = object["metadata"].get(*name)?;
+        Some(((*name).to_owned(), value.clone()))
     };
-    let metadata: Map<_, _> = ["annotations", "labels"]
-        .iter()
-        .filter_map(|name| part("metadata", name))
-        .collect();
-    let spec: Map<_, _> = part("spec", "updateStrategy").into_iter().collect();
-    json!({ "metadata": metadata, "spec": spec })
+    let metadata: Map<_, _> = ["annotations", "labels"].iter().filter_map(part).collect();
+    json!({ "metadata": metadata, "spec": parts(object, &means.members()) })
 }
 
 #[cfg(test)]

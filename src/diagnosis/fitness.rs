@@ -7,7 +7,7 @@ use super::schema::{self, Slot};
 use super::{Answer, Remedy};
 use crate::lens::Field;
 use crate::names;
-use crate::workload::{Adapter, GroupKind, Paths, Replicas, adapter_for};
+use crate::workload::{Adapter, GroupKind, Means, Paths, Replicas, adapter_for};
 
 /// What a field comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -108,12 +108,10 @@ fn rows(candidate: &Candidate<'_>, adapter: &dyn Adapter) -> Vec<Row> {
     let wanted = wanted(adapter.paths());
     let mut rows: Vec<Row> = wanted.iter().map(|wanted| row(candidate, at, wanted)).collect();
     for row in &mut rows {
-        if row.field == adapter.partition_path().join(".") {
-            partition(row, candidate, at, adapter.partition_path());
-        } else if adapter
-            .strategy_type_path()
-            .is_some_and(|path| row.field == path.join("."))
-        {
+        let is = |path: Option<&'static [&'static str]>| path.filter(|path| row.field == path.join("."));
+        if let Some(path) = is(adapter.partition_path()) {
+            partition(row, candidate, at, path);
+        } else if is(adapter.strategy_type_path()).is_some() {
             strategy_type(row, candidate);
         }
     }
@@ -149,14 +147,14 @@ fn wanted(paths: &Paths) -> Vec<Wanted> {
         let purpose = "another type than RollingUpdate does not heed the partition";
         wanted.push(of(field.path(), "optional", &["string"], purpose));
     }
-    let purpose = "the partition is how an update is held and let go step by step";
-    wanted.push(of(paths.partition.path(), "integer", COUNT, purpose));
-    wanted.push(of(
-        paths.paused.path(),
-        "optional",
-        &["boolean"],
-        "a pause of the operator is not seen",
-    ));
+    if let Means::Partition(field) = &paths.means {
+        let purpose = "the partition is how an update is held and let go step by step";
+        wanted.push(of(field.path(), "integer", COUNT, purpose));
+    }
+    if let Some(field) = &paths.paused {
+        let purpose = "a pause of the operator is not seen";
+        wanted.push(of(field.path(), "optional", &["boolean"], purpose));
+    }
     wanted.push(of(
         &["spec", "selector"],
         "optional",
@@ -189,8 +187,11 @@ fn wanted(paths: &Paths) -> Vec<Wanted> {
             "the stable revision has no name",
         ));
     }
-    let purpose = "without it the pods of the new template cannot be told apart";
-    wanted.push(of(status.update_revision.path(), "string", &["string"], purpose));
+    // Any of them will do.
+    if let Some(field) = status.update_revision.first() {
+        let purpose = "without it the pods of the new template cannot be told apart";
+        wanted.push(of(field.path(), "string", &["string"], purpose));
+    }
     wanted
 }
 

@@ -64,21 +64,17 @@ fn leftover(facts: &Facts, workload: &Labelled, claims: &[WorkloadClaim]) -> Opt
     )
     .because(seen(&view))
     .of(subject);
-    // Admission puts the marks of a governed workload back; only the controller lets go of it.
-    if view.guard().is_some() {
+    // Admission puts the marks of a governed workload back; only the controller lets go of it. What holds other kinds than those with a
+    // partition is more than one field.
+    let Some(path) = adapter.partition_path().filter(|_| view.guard().is_none()) else {
         let down = installation::is_down(facts);
         return Some(finding.advice(if down {
             "start the controller: it lets go of workloads whose Rollout has gone".to_owned()
         } else {
             format!("let go of all workloads with: {} uninstall", names::CONTROLLER)
         }));
-    }
-    let command = commands::merge(
-        &resource,
-        name(object),
-        namespace(object),
-        &release(&view, adapter.partition_path()),
-    );
+    };
+    let command = commands::merge(&resource, name(object), namespace(object), &release(&view, path));
     Some(finding.command(command))
 }
 
@@ -95,14 +91,10 @@ fn seen(view: &View) -> String {
 
 /// The patch that takes the marks away and gives back the partition that people asked for.
 fn release(view: &View, path: &[&str]) -> Value {
-    let original = view
-        .marks
-        .hold
-        .as_ref()
-        .map_or(Original::Absent, |hold| hold.original);
-    let partition = match original {
-        Original::Absent => Value::Null,
-        Original::Partition(partition) => partition.value(),
+    let partition = match view.marks.hold.as_ref().map(|hold| &hold.original) {
+        Some(Original::Partition(partition)) => partition.value(),
+        // Fields are of kinds without a partition.
+        Some(Original::Absent | Original::Fields(_)) | None => Value::Null,
     };
     let mut patch = path
         .iter()

@@ -147,7 +147,7 @@ fn of_kind(facts: &Facts, subject: &Subject, configuration: &Value) -> Option<Fi
 
 /// An entry may only fail while policies hold in its place.
 fn policies(facts: &Facts, subject: &Subject, plural: &str) -> Option<Finding> {
-    let name = Names::of(subject.adapter()?).hold;
+    let name = Names::of(subject.adapter()?)?.hold;
     let (policies, bindings) = (
         facts.registrations.policies.seen()?.as_ref()?,
         facts.registrations.bindings.seen()?.as_ref()?,

@@ -296,8 +296,8 @@ fn settings(facts: &Facts, subject: &Subject, view: &View, adapter: &dyn Adapter
         let command = commands::patch_workload(subject, &nested(path, json!("RollingUpdate")));
         found.push(Finding::fail(Check::Settings, 25, text).command(command));
     }
-    if view.paused {
-        let path = adapter.paths().paused.path();
+    if let Some(paused) = adapter.paths().paused.as_ref().filter(|_| view.paused) {
+        let path = paused.path();
         let text = format!(
             "{} of {} is true: its operator updates no pod",
             path.join("."),

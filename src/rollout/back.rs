@@ -108,7 +108,7 @@ pub(super) fn believes(view: &View, pods: &[PodView]) -> Option<&'static str> {
 
 /// What is said of an operator that people have told to update nothing.
 pub(super) fn told_to_wait(p: &Present<'_>) -> Option<String> {
-    let path = p.adapter.paths().paused.path().join(".");
+    let path = p.adapter.paths().paused.as_ref()?.path().join(".");
     let message = || format!("{path} of {} is true: its operator updates nothing", p.workload);
     p.view.paused.then(message)
 }

@@ -10,7 +10,7 @@ use crate::api::v1beta1::{Rollout, phase};
 use crate::lens::PatchBuilder;
 use crate::names;
 use crate::plan::Plan;
-use crate::workload::{Adapter, TypeLabel, View};
+use crate::workload::{Adapter, Revision, TypeLabel, View};
 
 /// Decides what to do about one Rollout. See the module for the states.
 #[must_use]
@@ -72,6 +72,7 @@ pub(super) struct Present<'a> {
     pub(super) adapter: &'a dyn Adapter,
     pub(super) view: &'a View,
     pub(super) children: Children<'a>,
+    pub(super) revisions: &'a [Revision],
     pub(super) proof: &'a Proof,
 }
 
@@ -98,6 +99,7 @@ fn govern(observed: &Observed<'_>, rollout: &Rollout) -> Decision {
                 adapter,
                 view,
                 children,
+                revisions,
                 proof,
             },
             Some(workload),
@@ -106,6 +108,7 @@ fn govern(observed: &Observed<'_>, rollout: &Rollout) -> Decision {
             adapter,
             view,
             children,
+            revisions,
             proof,
         }),
         _ => None,

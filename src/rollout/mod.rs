@@ -32,6 +32,7 @@ use jiff::Timestamp;
 use json_patch::Patch;
 
 use crate::api::v1beta1::RolloutStatus;
+use crate::workload::Move;
 
 /// What an edit of a workload is for; the name in logs and metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,6 +86,8 @@ pub enum Action {
     LabelPods(Vec<PodPatch>),
     /// Drop our entry in the workload's managed fields, so that later applies of its owner need no force.
     Disown(Workload),
+    /// Move pods of a workload whose operator is kept from doing it. What fails is decided anew.
+    Move(Workload, Move),
     /// Delete a pod that stands in the way, if it is still the very pod in the very state that was seen: never one that has become
     /// ready meanwhile.
     Replace {

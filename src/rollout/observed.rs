@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::api::v1beta1::Rollout;
 use crate::lens::FieldError;
-use crate::workload::{Adapter, GroupKind, PodView, View};
+use crate::workload::{Adapter, GroupKind, PodView, Revision, View};
 
 /// A workload in the Rollout's namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -84,6 +84,8 @@ pub enum Target<'a> {
         view: &'a View,
         /// Its pods.
         children: Children<'a>,
+        /// Its revisions, where its kind has objects that stand for them and the pods are known.
+        revisions: &'a [Revision],
         /// Whether it can be held.
         proof: &'a Proof,
     },

@@ -18,7 +18,7 @@ use crate::api::v1beta1::condition::{self, reason};
 use crate::api::v1beta1::{CanaryStatus, Rollout, finalising_step, phase, step_state};
 use crate::names;
 use crate::plan::{Plan, fingerprint};
-use crate::workload::{Freedom, Hold, Likeness, View};
+use crate::workload::{Drive, Driven, Freedom, Hold, Likeness, View};
 
 /// A held workload under its Rollout.
 pub(super) struct Release<'a> {
@@ -44,11 +44,12 @@ enum Direction {
 pub(super) fn advance(draft: &mut Draft<'_>, release: &Release<'_>) {
     let p = release.present;
     let Some(hold) = p.view.hold() else { return };
-    match direction(draft, p.view) {
+    match direction(draft, p) {
         Direction::Forward => forward(draft, release, hold, false),
         Direction::Back => back(draft, release, hold),
         Direction::Unknown => wait_for_the_operator(draft, p),
     }
+    drive(draft, p);
     let rewritten = p.view.rewritten.filter(|until| *until > draft.now);
     if let Some(until) = rewritten
         && draft.status.phase == phase::PROGRESSING
@@ -62,6 +63,29 @@ pub(super) fn advance(draft: &mut Draft<'_>, release: &Release<'_>) {
         .or_else(|| in_the_way(draft, release))
         .or_else(|| overdue(draft, release));
     draft.stall(stall);
+}
+
+/// Moves what is granted, where the operator does not. What is going to be written to the workload comes first, and is seen by the next
+/// decision.
+fn drive(draft: &mut Draft<'_>, p: &Present<'_>) {
+    let (Children::Pods(pods), false) = (p.children, draft.edits()) else {
+        return;
+    };
+    if p.view.partition.is_none() {
+        return;
+    }
+    let Drive { moves, wake } = p.adapter.drive(&Driven {
+        view: p.view,
+        revisions: p.revisions,
+        pods,
+        now: draft.now,
+    });
+    for to_move in moves {
+        draft.act(Action::Move(p.workload.clone(), to_move));
+    }
+    if let Some(at) = wake {
+        draft.wake_at(at);
+    }
 }
 
 /// Every write brings another template, so none of them can be released by steps.
@@ -95,7 +119,8 @@ fn wait_for_the_operator(draft: &mut Draft<'_>, p: &Present<'_>) {
 
 /// A template that is the stable one to the last member leads back. One that differs in nothing that we would count, or that the
 /// operator sees no new revision in, leads back if the operator agrees. Everything else leads forward.
-fn direction(draft: &Draft<'_>, view: &View) -> Direction {
+fn direction(draft: &Draft<'_>, p: &Present<'_>) -> Direction {
+    let view = p.view;
     let known = stable_revision(draft, view);
     let reported = &view.reported;
     let revision = match view.observed() {
@@ -109,13 +134,20 @@ fn direction(draft: &Draft<'_>, view: &View) -> Direction {
         .map(|revision| revision == known);
     match (view.stable().map(|stable| stable.likeness(&view.template)), says) {
         (Some(Likeness::Exact), _) | (_, Some(true)) => Direction::Back,
-        (Some(Likeness::Equivalent), None) if view.observed() == Some(false) => Direction::Unknown,
+        (Some(Likeness::Equivalent), None) if view.observed() == Some(false) || unnamed(p) => {
+            Direction::Unknown
+        }
         // Without a memory of the stable revision, an operator that tells revisions apart is believed.
         (Some(Likeness::Equivalent), None) if reported.current_revision == reported.update_revision => {
             Direction::Back
         }
         _ => Direction::Forward,
     }
+}
+
+/// Whether the objects that name the revisions have not been seen yet, or not that of the present template.
+fn unnamed(p: &Present<'_>) -> bool {
+    p.adapter.paths().revisions.is_some() && p.view.reported.update_revision.is_none()
 }
 
 /// The operator's revision of the template that is being released, if it has named one.

@@ -2,6 +2,9 @@ use serde_json::Value;
 
 use super::advanced_daemonset::ADVANCED_DAEMONSET;
 use super::cloneset::CLONESET;
+use super::deployment::DEPLOYMENT;
+use super::drive::{Drive, Driven};
+use super::means::Means;
 use super::paths::{Paths, Replicas};
 use super::statefulset::STATEFULSET_LIKE;
 use super::{GroupKind, Ordinals, View, read, write};
@@ -39,7 +42,7 @@ pub enum Freedom {
 
 /// How one kind of workload is read, held, advanced and handed back. All verbs are pure and total.
 ///
-/// A kind is its paths and its order; the rest follows from these. Every patch tests UID, generation and grant as they were read, so
+/// A kind is its paths and its order; the rest follows from these, but for [`Adapter::drive`] of kinds that are held by fields. Every patch tests UID, generation and grant as they were read, so
 /// that a late writer loses: a decision for the last step of one template can never open the workload for the next one.
 pub trait Adapter: std::fmt::Debug + Send + Sync {
     /// Where the kind has what we read and write.
@@ -56,12 +59,15 @@ pub trait Adapter: std::fmt::Debug + Send + Sync {
         self.paths().type_label
     }
 
-    /// Path of the partition, for admission and for what is told to people.
-    fn partition_path(&self) -> &'static [&'static str] {
-        self.paths().partition.path()
+    /// Path of the partition that the kind's operator heeds. `None`: it is held by other fields.
+    fn partition_path(&self) -> Option<&'static [&'static str]> {
+        match &self.paths().means {
+            Means::Partition(field) => Some(field.path()),
+            Means::Held(_) => None,
+        }
     }
 
-    /// Path of the update type that has to be the rolling one; `None` where every type heeds the partition.
+    /// Path of the update type that people have to leave at the rolling one; `None` where every type will do.
     fn strategy_type_path(&self) -> Option<&'static [&'static str]> {
         self.paths().strategy_type.as_ref().map(Field::path)
     }
@@ -95,14 +101,31 @@ pub trait Adapter: std::fmt::Debug + Send + Sync {
         write::expose(self.paths(), view, partition)
     }
 
-    /// Restores the partition that people asked for and removes the release marks.
+    /// Restores what people asked for where the hold is, and removes the release marks.
     fn release(&self, view: &View, freedom: Freedom) -> PatchBuilder {
         write::release(self.paths(), view, freedom)
+    }
+
+    /// What to move towards what is granted, of a kind whose operator is kept from moving pods. Called again on a world in which all
+    /// is done, it wants nothing.
+    fn drive(&self, _: &Driven<'_>) -> Drive {
+        Drive::default()
+    }
+
+    /// How the revision of the present template will be called that [`super::Move::Create`] makes; `None` where others make it.
+    fn next_revision(&self, _: &View) -> Option<String> {
+        None
+    }
+
+    /// The revision that [`super::Move::Create`] asks for, with so many replicas, as it is sent to the API server; `None` for kinds
+    /// that are never asked.
+    fn revision(&self, _workload: &Value, _replicas: u32) -> Option<Value> {
+        None
     }
 }
 
 /// All adapters.
-pub static ADAPTERS: [&dyn Adapter; 3] = [&STATEFULSET_LIKE, &CLONESET, &ADVANCED_DAEMONSET];
+pub static ADAPTERS: [&dyn Adapter; 4] = [&STATEFULSET_LIKE, &CLONESET, &ADVANCED_DAEMONSET, &DEPLOYMENT];
 
 /// The adapter of a kind. `None` for built-in kinds that are not supported.
 ///
@@ -112,6 +135,7 @@ pub static ADAPTERS: [&dyn Adapter; 3] = [&STATEFULSET_LIKE, &CLONESET, &ADVANCE
 pub fn adapter_for(kind: &GroupKind) -> Option<&'static dyn Adapter> {
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("apps" | "apps.kruise.io", "StatefulSet") => Some(&STATEFULSET_LIKE),
+        ("apps", "Deployment") => Some(&DEPLOYMENT),
         ("apps.kruise.io", "CloneSet") => Some(&CLONESET),
         ("apps.kruise.io", "DaemonSet") => Some(&ADVANCED_DAEMONSET),
         ("" | "apps" | "batch" | "apps.kruise.io" | names::GROUP, _) => None,

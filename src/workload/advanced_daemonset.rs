@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::adapter::{Adapter, UpdateOrder};
+use super::means::Means;
 use super::paths::{Paths, Replicas, StatusPaths};
 use crate::lens::Field;
 use crate::names;
@@ -19,9 +20,14 @@ pub(super) static ADVANCED_DAEMONSET: AdvancedDaemonSet = AdvancedDaemonSet;
 static PATHS: Paths = Paths {
     version: None,
     type_label: names::TYPE_DAEMONSET,
-    partition: Field::at(&["spec", "updateStrategy", "rollingUpdate", "partition"]),
+    means: Means::Partition(Field::at(&[
+        "spec",
+        "updateStrategy",
+        "rollingUpdate",
+        "partition",
+    ])),
     strategy_type: Some(Field::at(&["spec", "updateStrategy", "type"])),
-    paused: Field::at(&["spec", "updateStrategy", "rollingUpdate", "paused"]),
+    paused: Some(Field::at(&["spec", "updateStrategy", "rollingUpdate", "paused"])),
     replicas: Replicas::Reported(Field::at(&["status", "desiredNumberScheduled"])),
     pod_management: None,
     min_ready_seconds: &[Field::at(&["spec", "minReadySeconds"])],
@@ -36,6 +42,7 @@ static PATHS: Paths = Paths {
             Field::at(&["status", "daemonSetHash"]),
         ],
     },
+    revisions: None,
 };
 
 impl Adapter for AdvancedDaemonSet {

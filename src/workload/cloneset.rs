@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::adapter::{Adapter, UpdateOrder};
+use super::means::Means;
 use super::paths::{Paths, Replicas, StatusPaths};
 use crate::lens::Field;
 use crate::names;
@@ -20,13 +21,14 @@ static PATHS: Paths = Paths {
     // The newer one has the strategy's members one level further down.
     version: Some("v1alpha1"),
     type_label: names::TYPE_CLONESET,
-    partition: Field::at(&["spec", "updateStrategy", "partition"]),
+    means: Means::Partition(Field::at(&["spec", "updateStrategy", "partition"])),
     strategy_type: None,
-    paused: Field::at(&["spec", "updateStrategy", "paused"]),
+    paused: Some(Field::at(&["spec", "updateStrategy", "paused"])),
     replicas: Replicas::Written(Field::at(&["spec", "replicas"])),
     pod_management: None,
     min_ready_seconds: &[Field::at(&["spec", "minReadySeconds"])],
     status: StatusPaths::USUAL,
+    revisions: None,
 };
 
 impl Adapter for CloneSet {

@@ -39,13 +39,15 @@ impl Guard {
     }
 }
 
-/// The partition that people last asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What people last asked for where the hold is.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Original {
     /// The manifest has no partition.
     Absent,
     /// The manifest has this partition.
     Partition(Partition),
+    /// The manifest has these values in the fields of [`super::Means::Held`], by their dotted paths, and none in the others.
+    Fields(Map<String, Value>),
 }
 
 impl Original {
@@ -56,35 +58,45 @@ impl Original {
     }
 
     /// Reads the annotation's value; `None` when it is neither [`names::NO_PARTITION`] nor a decimal integer from 0 nor a
-    /// percentage.
+    /// percentage nor a JSON object.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         if text == names::NO_PARTITION {
             Some(Self::Absent)
         } else {
             let count = read_count(text).map(Partition::Count);
-            count
-                .or_else(|| Partition::read_percent(text))
-                .map(Self::Partition)
+            let partition = count.or_else(|| Partition::read_percent(text));
+            let fields = || serde_json::from_str(text).ok().map(Self::Fields);
+            partition.map(Self::Partition).or_else(fields)
         }
     }
 
     /// The annotation's value.
     #[must_use]
-    pub fn text(self) -> String {
+    pub fn text(&self) -> String {
         match self {
             Self::Absent => names::NO_PARTITION.to_owned(),
             Self::Partition(partition) => partition.to_string(),
+            Self::Fields(fields) => Value::Object(fields.clone()).to_string(),
+        }
+    }
+
+    /// The values of fields that people ask for; none where the mark was lost or is of another kind.
+    #[must_use]
+    pub fn fields(&self) -> Map<String, Value> {
+        match self {
+            Self::Fields(fields) => fields.clone(),
+            Self::Absent | Self::Partition(_) => Map::new(),
         }
     }
 
     /// Whether this partition keeps pods back once it is restored.
     #[must_use]
-    pub const fn keeps_back(self) -> bool {
+    pub const fn keeps_back(&self) -> bool {
         match self {
-            Self::Absent => false,
-            Self::Partition(Partition::Count(count)) => count > 0,
-            Self::Partition(Partition::Percent(percent)) => percent > 0,
+            Self::Absent | Self::Fields(_) => false,
+            Self::Partition(Partition::Count(count)) => *count > 0,
+            Self::Partition(Partition::Percent(percent)) => *percent > 0,
         }
     }
 }
@@ -97,7 +109,7 @@ pub struct Hold {
     pub granted: i64,
     /// The annotation as it stands, for tests in patches.
     pub granted_text: Option<String>,
-    /// The partition to restore at the end.
+    /// What to restore at the end.
     pub original: Original,
 }
 

@@ -6,13 +6,17 @@
 mod adapter;
 mod advanced_daemonset;
 mod cloneset;
+mod deployment;
+mod drive;
 pub mod marks;
+mod means;
 mod ordinals;
 mod partition;
 mod paths;
 pub mod pod;
 mod read;
 pub mod release_id;
+mod revision;
 mod statefulset;
 pub mod template;
 pub mod trouble;
@@ -23,11 +27,15 @@ use serde_json::Value;
 use crate::names;
 
 pub use adapter::{ADAPTERS, Adapter, Freedom, UpdateOrder, adapter_for};
+pub use drive::{Drive, Driven, Move};
 pub use marks::{Guard, Hold, Marks, Original};
+pub(crate) use means::parts;
+pub use means::{Fixed, HeldField, Means, NotKept};
 pub use ordinals::Ordinals;
 pub use partition::Partition;
 pub use paths::{Paths, Replicas, StatusPaths};
 pub use pod::PodView;
+pub use revision::{Revision, RevisionKind, revision_of, with_revisions};
 pub use template::{Likeness, TemplateId};
 pub use trouble::Trouble;
 
@@ -107,11 +115,12 @@ pub struct View {
     pub replicas_known: bool,
     /// The order in which its pods are updated.
     pub order: UpdateOrder,
-    /// The partition, in pods that are kept back. Absent and zero have the same effect, but are not the same manifest.
+    /// The partition, in pods that are kept back. Absent and zero have the same effect, but are not the same manifest. Of a kind that
+    /// is held by fields it is the grant while these are as they are held, and absent otherwise.
     pub partition: Option<Partition>,
-    /// Our field manager owns the partition: an apply by somebody else that changes it would conflict.
+    /// Our field manager owns a part of the hold: an apply by somebody else that changes it would conflict.
     pub partition_is_ours: bool,
-    /// Update type where it is not the rolling one, so that the partition has no effect.
+    /// Update type that people ask for where it is not the rolling one, so that the partition has no effect.
     pub other_strategy: Option<String>,
     /// People have told the operator to update nothing.
     pub paused: bool,

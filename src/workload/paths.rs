@@ -1,19 +1,21 @@
-use super::Partition;
+use super::Means;
+use super::revision::RevisionKind;
 use crate::lens::Field;
 
-/// Where a kind that updates by partition has what we read and write. What all kinds have in the same place is not in here.
+/// Where a kind has what we read and write. What all kinds have in the same place is not in here.
 #[derive(Debug)]
 pub struct Paths {
     /// The version of the API that these are the paths of. `None`: they are the same in all.
     pub version: Option<&'static str>,
     /// Value that the workload-type label must have; it names the kind's policies too.
     pub type_label: &'static str,
-    /// The partition, somewhere below `spec.updateStrategy`. The kind has to take a count of [`crate::names::HOLD_PARTITION`] there.
-    pub partition: Field<Partition>,
-    /// The update type of which `RollingUpdate`, or none, is the one that heeds the partition. `None`: all types do.
+    /// What holds it.
+    pub means: Means,
+    /// The update type of which people may ask for `RollingUpdate`, or none, since no other one updates pods by itself. `None`: all
+    /// types do.
     pub strategy_type: Option<Field<String>>,
-    /// The operator updates nothing while this is set.
-    pub paused: Field<bool>,
+    /// The operator updates nothing while people set this. `None`: the kind has no such field.
+    pub paused: Option<Field<bool>>,
     /// How many pods there should be.
     pub replicas: Replicas,
     /// `OrderedReady` or `Parallel`. `None`: no pod waits for another one.
@@ -22,6 +24,8 @@ pub struct Paths {
     pub min_ready_seconds: &'static [Field<u32>],
     /// What the operator reports.
     pub status: StatusPaths,
+    /// The objects that stand for the revisions of a workload, where its status names none.
+    pub revisions: Option<RevisionKind>,
 }
 
 /// Where it says how many pods there should be.
@@ -44,7 +48,7 @@ pub struct StatusPaths {
     pub updated: Field<u32>,
     /// Revision that held-back pods have, where the kind knows one.
     pub current_revision: Option<Field<String>>,
-    /// Revision that pods are updated to; the first that is there.
+    /// Revision that pods are updated to; the first that is there. Empty: the status does not say, and the revision objects do.
     pub update_revision: &'static [Field<String>],
 }
 

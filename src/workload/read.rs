@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::means::parts;
 use super::paths::{Paths, Replicas};
 use super::{Marks, Reported, TemplateId, TypeLabel, UpdateOrder, View, release_id};
 use crate::lens::{Field, FieldError};
@@ -17,6 +18,9 @@ const OBSERVED_GENERATION: Field<i64> = Field::at(&["status", "observedGeneratio
 /// See [`super::Adapter::view`].
 pub(super) fn view(paths: &Paths, order: UpdateOrder, object: &Value) -> Result<View, FieldError> {
     let annotations = object["metadata"]["annotations"].as_object();
+    let marks = annotations.map(Marks::read).unwrap_or_default();
+    let skeleton = skeleton(paths, object);
+    let asked = paths.means.as_asked(&skeleton, marks.hold.as_ref());
     let replicas = match &paths.replicas {
         Replicas::Written(field) => Some(field.get(object)?.unwrap_or(1)),
         Replicas::Reported(field) => field.get(object)?,
@@ -31,18 +35,18 @@ pub(super) fn view(paths: &Paths, order: UpdateOrder, object: &Value) -> Result<
         replicas: replicas.unwrap_or_default(),
         replicas_known: replicas.is_some(),
         order,
-        partition: paths.partition.get(object)?,
-        partition_is_ours: partition_is_ours(paths, object),
-        other_strategy: other_strategy(paths, object)?,
-        paused: paths.paused.peek(object) == Some(true),
+        partition: paths.means.in_force(object, marks.hold.as_ref())?,
+        partition_is_ours: paths.means.is_ours(object),
+        other_strategy: other_strategy(paths, &asked)?,
+        paused: paths.paused.as_ref().and_then(|field| field.peek(&asked)) == Some(true),
         in_order: in_order(paths, object)?,
         min_ready_seconds: min_ready_seconds(paths, object)?,
         template: TemplateId::of(&object["spec"]["template"]),
         release_id: release_id::given(object),
-        marks: annotations.map(Marks::read).unwrap_or_default(),
+        marks,
         reported: reported(paths, object)?,
         rewritten: None,
-        skeleton: skeleton(object),
+        skeleton,
     })
 }
 
@@ -101,18 +105,9 @@ fn reported(paths: &Paths, object: &Value) -> Result<Reported, FieldError> {
     })
 }
 
-fn partition_is_ours(paths: &Paths, object: &Value) -> bool {
-    let field = format!("/fieldsV1/f:{}", paths.partition.path().join("/f:"));
-    let mut entries = object["metadata"]["managedFields"]
-        .as_array()
-        .into_iter()
-        .flatten();
-    entries.any(|entry| entry["manager"] == names::FIELD_MANAGER && entry.pointer(&field).is_some())
-}
-
-/// The strategy and our annotations. A map of annotations or labels that is there is kept, if empty, since it must not be
-/// written anew.
-fn skeleton(object: &Value) -> Value {
+/// What the hold is part of, and our annotations. A map of annotations or labels that is there is kept, if empty, since it must not
+/// be written anew.
+fn skeleton(paths: &Paths, object: &Value) -> Value {
     let mut metadata = Map::new();
     if let Some(annotations) = object["metadata"]["annotations"].as_object() {
         let ours = annotations
@@ -124,9 +119,6 @@ fn skeleton(object: &Value) -> Value {
     if object["metadata"]["labels"].is_object() {
         metadata.insert("labels".to_owned(), json!({}));
     }
-    let mut spec = Map::new();
-    if let Some(strategy) = object["spec"].get("updateStrategy") {
-        spec.insert("updateStrategy".to_owned(), strategy.clone());
-    }
+    let spec = parts(object, &paths.means.members());
     json!({ "metadata": metadata, "spec": spec })
 }

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::Ordinals;
 use super::adapter::{Adapter, UpdateOrder};
+use super::means::Means;
 use super::paths::{Paths, Replicas, StatusPaths};
 use crate::lens::Field;
 use crate::names;
@@ -19,9 +20,14 @@ pub(super) static STATEFULSET_LIKE: StatefulSetLike = StatefulSetLike;
 static PATHS: Paths = Paths {
     version: None,
     type_label: names::TYPE_STATEFULSET,
-    partition: Field::at(&["spec", "updateStrategy", "rollingUpdate", "partition"]),
+    means: Means::Partition(Field::at(&[
+        "spec",
+        "updateStrategy",
+        "rollingUpdate",
+        "partition",
+    ])),
     strategy_type: Some(Field::at(&["spec", "updateStrategy", "type"])),
-    paused: Field::at(&["spec", "updateStrategy", "rollingUpdate", "paused"]),
+    paused: Some(Field::at(&["spec", "updateStrategy", "rollingUpdate", "paused"])),
     replicas: Replicas::Written(Field::at(&["spec", "replicas"])),
     pod_management: Some(Field::at(&["spec", "podManagementPolicy"])),
     min_ready_seconds: &[
@@ -29,6 +35,7 @@ static PATHS: Paths = Paths {
         Field::at(&["spec", "updateStrategy", "rollingUpdate", "minReadySeconds"]),
     ],
     status: StatusPaths::USUAL,
+    revisions: None,
 };
 
 impl Adapter for StatefulSetLike {

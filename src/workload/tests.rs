@@ -7,6 +7,8 @@ use super::*;
 use crate::lens::PatchBuilder;
 use crate::names;
 
+mod held;
+
 fn adapter(group: &str, kind: &str) -> &'static dyn Adapter {
     let kind = GroupKind {
         group: group.to_owned(),
@@ -43,7 +45,7 @@ fn held(adapter: &dyn Adapter, original: &str) -> Value {
                 names::ORIGINAL_PARTITION: original}},
         "spec": {"template": {"v": 2}},
         "status": {"observedGeneration": 7}});
-    put(&mut object, adapter.partition_path(), json!(4));
+    put(&mut object, adapter.partition_path().unwrap(), json!(4));
     match &adapter.paths().replicas {
         Replicas::Written(field) | Replicas::Reported(field) => put(&mut object, field.path(), json!(5)),
     }
@@ -76,7 +78,8 @@ fn kinds_are_known_by_group_and_kind() {
         ("apps.kruise.io", "CloneSet", Some("cloneset")),
         ("apps.kruise.io", "DaemonSet", Some("daemonset")),
         ("apps.kruise.io", "SidecarSet", None),
-        ("apps", "DaemonSet", None),
+        ("apps", "Deployment", Some("deployment")),
+        ("apps", "ReplicaSet", None),
         ("example.io", "CloneSet", Some("statefulset")),
         ("example.io", "DaemonSet", Some("statefulset")),
     ] {
@@ -117,7 +120,7 @@ fn expose_is_silent_when_it_is_so_already(#[case] adapter: &dyn Adapter) {
     let view = adapter.view(&object).unwrap();
     assert!(adapter.expose(&view, 4).is_empty());
     let result = after(&object, adapter.expose(&view, 2));
-    assert_eq!(take(&result, adapter.partition_path()), Some(&json!(2)));
+    assert_eq!(take(&result, adapter.partition_path().unwrap()), Some(&json!(2)));
     assert_eq!(result["metadata"]["annotations"][names::GRANTED_PARTITION], "2");
 }
 
@@ -148,7 +151,7 @@ fn release_restores_what_people_asked_for(#[case] adapter: &dyn Adapter) {
         let object = held(adapter, original);
         let view = adapter.view(&object).unwrap();
         let result = after(&object, adapter.release(&view, Freedom::Guarded));
-        assert_eq!(take(&result, adapter.partition_path()), Some(&expected));
+        assert_eq!(take(&result, adapter.partition_path().unwrap()), Some(&expected));
         let guard = Guard::text("u", "ro", &TemplateId::of(&json!({"v": 2})));
         assert_eq!(
             result["metadata"]["annotations"],
@@ -177,16 +180,16 @@ fn an_ungated_change_is_held_with_what_people_asked_for(#[case] adapter: &dyn Ad
         }
         object["spec"]["updateStrategy"] = json!(null);
         if let Some(asked) = &asked {
-            put(&mut object, adapter.partition_path(), asked.clone());
+            put(&mut object, adapter.partition_path().unwrap(), asked.clone());
         }
         let result = after(&object, adapter.hold(&adapter.view(&object).unwrap()));
         assert_eq!(
-            take(&result, adapter.partition_path()),
+            take(&result, adapter.partition_path().unwrap()),
             Some(&json!(names::HOLD_PARTITION))
         );
         let view = adapter.view(&result).unwrap();
         let back = after(&result, adapter.release(&view, Freedom::Free));
-        assert_eq!(take(&back, adapter.partition_path()), asked.as_ref());
+        assert_eq!(take(&back, adapter.partition_path().unwrap()), asked.as_ref());
     }
 }
 
@@ -207,7 +210,7 @@ fn a_copy_of_the_marks_holds_nothing() {
 #[case(kruise("DaemonSet"))]
 fn malformed_is_said_not_guessed(#[case] adapter: &dyn Adapter) {
     let mut object = held(adapter, "0");
-    put(&mut object, adapter.partition_path(), json!("half"));
+    put(&mut object, adapter.partition_path().unwrap(), json!("half"));
     let error = adapter.view(&object).unwrap_err().to_string();
     assert!(error.contains("an integer or a percentage"), "{error}");
     let mut object = held(adapter, "0");
@@ -218,7 +221,11 @@ fn malformed_is_said_not_guessed(#[case] adapter: &dyn Adapter) {
 #[test]
 fn a_percentage_is_a_share_of_what_there_is() {
     let mut object = held(kruise("CloneSet"), "0");
-    put(&mut object, kruise("CloneSet").partition_path(), json!("30%"));
+    put(
+        &mut object,
+        kruise("CloneSet").partition_path().unwrap(),
+        json!("30%"),
+    );
     let view = kruise("CloneSet").view(&object).unwrap();
     assert_eq!(
         (view.partition, view.partition_in_force()),

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::marks::{self, Guard, Original};
+use super::marks::{self, Guard};
 use super::paths::Paths;
 use super::{Freedom, View};
 use crate::lens::PatchBuilder;
@@ -18,8 +18,9 @@ pub(super) fn hold(paths: &Paths, view: &View) -> PatchBuilder {
         .guard()
         .map(|guard| guard.rollout.as_str())
         .unwrap_or_default();
-    guarded_write(view)
-        .set(paths.partition.path(), json!(names::HOLD_PARTITION))
+    paths
+        .means
+        .put(guarded_write(view), names::HOLD_PARTITION)
         .set(
             &annotation(names::IN_PROGRESSING),
             json!(marks::in_progressing(rollout)),
@@ -30,18 +31,16 @@ pub(super) fn hold(paths: &Paths, view: &View) -> PatchBuilder {
         )
         .set(
             &annotation(names::ORIGINAL_PARTITION),
-            json!(Original::of(view.partition).text()),
+            json!(paths.means.original(&view.skeleton).text()),
         )
 }
 
 /// See [`super::Adapter::expose`].
 pub(super) fn expose(paths: &Paths, view: &View, partition: i64) -> PatchBuilder {
-    guarded_write(view)
-        .set(paths.partition.path(), json!(partition))
-        .set(
-            &annotation(names::GRANTED_PARTITION),
-            json!(partition.to_string()),
-        )
+    paths.means.put(guarded_write(view), partition).set(
+        &annotation(names::GRANTED_PARTITION),
+        json!(partition.to_string()),
+    )
 }
 
 /// See [`super::Adapter::release`].
@@ -53,11 +52,7 @@ pub(super) fn release(paths: &Paths, view: &View, freedom: Freedom) -> PatchBuil
         patch = patch.test(original, text.clone());
     }
     if let Some(hold) = view.hold() {
-        patch = match hold.original {
-            Original::Partition(partition) => patch.set(paths.partition.path(), partition.value()),
-            // Admission may have made the parents of the partition; they go with it, up to `spec`.
-            Original::Absent => patch.prune(paths.partition.path(), 1),
-        };
+        patch = paths.means.restore(patch, &hold.original);
     }
     for mark in names::RELEASE_MARKS {
         patch = patch.remove(&annotation(mark));

@@ -72,8 +72,10 @@ impl Subject<'_> {
         assert_eq!(scene.pods().await.len(), 5);
     }
 
+    /// Where the hold is, as people have it.
     async fn strategy(&self) -> Value {
-        self.scene.app().await["spec"]["updateStrategy"].take()
+        let spec = &self.scene.app().await["spec"];
+        json!([spec["updateStrategy"], spec["strategy"], spec["paused"]])
     }
 
     /// Forward by all steps; the partition that people had set is in force again at the end.
@@ -169,7 +171,7 @@ impl Subject<'_> {
         self.handed_back("v2").await;
         let app = scene.app().await;
         assert!(mark(&app, names::GUARDED_BY).is_null());
-        assert_eq!(app["spec"]["updateStrategy"], before);
+        assert_eq!(self.strategy().await, before);
     }
 
     /// A version whose pods crash stays at the first step, and the stable one brings all pods back.

@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Pod;
+use kruise_rollout::names;
 use kube::ResourceExt as _;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::eventually;
 use tokio::task::JoinSet;
 
@@ -32,8 +33,12 @@ struct Seen {
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// Version of the pod's image; none while it is being deleted or gone.
-    Pod { name: String, runs: Option<String> },
+    /// Version of the pod's image, none while it is being deleted or gone; and whether it is ready.
+    Pod {
+        name: String,
+        runs: Option<String>,
+        ready: bool,
+    },
     /// The app's partition in pods, and how many pods it wants.
     App { partition: Option<i64>, replicas: i64 },
 }
@@ -97,23 +102,49 @@ impl Gate {
         steps.into_iter().map(|(_, most)| most).max().unwrap()
     }
 
-    /// What was in force one after the other, read from partition and replicas, each with the most living pods of `version`.
-    async fn in_force<T: PartialEq>(
-        &self,
-        version: &str,
-        read: impl Fn(Option<i64>, i64) -> T,
-    ) -> Vec<(T, usize)> {
+    /// The least ready pods and the most living ones at any instant until now, after which first `settled` pods were ready.
+    pub async fn crowd(&self, settled: usize) -> (usize, usize) {
+        let mut living: BTreeMap<String, bool> = BTreeMap::new();
+        let (mut least, mut most) = (None, 0);
+        for (_, event) in self.events().await {
+            let Event::Pod { name, runs, ready } = event else {
+                continue;
+            };
+            match runs {
+                Some(_) => living.insert(name, ready),
+                None => living.remove(&name),
+            };
+            let ready = living.values().filter(|ready| **ready).count();
+            if least.is_some() || ready >= settled {
+                least = Some(least.unwrap_or(ready).min(ready));
+            }
+            most = most.max(living.len());
+        }
+        (least.unwrap_or(0), most)
+    }
+
+    /// All events until now, in their order.
+    async fn events(&self) -> Vec<(u64, Event)> {
         eventually(SOON, "the gate watch sees the present", async || {
             self.behind().await
         })
         .await;
         let mut events = lock(&self.seen).events.clone();
         events.sort_by_key(|(at, _)| *at);
+        events
+    }
+
+    /// What was in force one after the other, read from partition and replicas, each with the most living pods of `version`.
+    async fn in_force<T: PartialEq>(
+        &self,
+        version: &str,
+        read: impl Fn(Option<i64>, i64) -> T,
+    ) -> Vec<(T, usize)> {
         let mut running = BTreeMap::new();
         let mut steps: Vec<(T, usize)> = Vec::new();
-        for (_, event) in events {
+        for (_, event) in self.events().await {
             match event {
-                Event::Pod { name, runs } => drop(running.insert(name, runs)),
+                Event::Pod { name, runs, .. } => drop(running.insert(name, runs)),
                 Event::App { partition, replicas } => {
                     let now = read(partition, replicas);
                     if steps.last().is_none_or(|(last, _)| *last != now) {
@@ -132,13 +163,12 @@ impl Gate {
         steps
     }
 
-    /// While this version was the newest, no more of the five pods ran it than the partition in force allowed.
+    /// While this version was the newest, no more pods ran it than the partition in force allowed.
     pub async fn within_grants(&self, version: &str) {
-        for (partition, pods) in self.steps(version).await {
-            let allowed = 5 - partition.unwrap_or(0).min(5);
+        for (allowed, pods) in self.exposures(version).await {
             assert!(
                 i64::try_from(pods).unwrap() <= allowed,
-                "{version}: {pods} pods at partition {partition:?}"
+                "{version}: {pods} pods where {allowed} are allowed"
             );
         }
     }
@@ -181,7 +211,21 @@ fn pod(object: &DynamicObject, deleted: bool) -> Event {
     Event::Pod {
         name: object.name_any(),
         runs: version.filter(|_| !leaves).map(str::to_owned),
+        ready: is_ready(object),
     }
+}
+
+fn is_ready(object: &DynamicObject) -> bool {
+    let conditions = object.data["status"]["conditions"].as_array();
+    conditions.is_some_and(|all| all.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"))
+}
+
+/// What is granted, while the fields that hold a Deployment do.
+fn granted(object: &DynamicObject) -> Option<i64> {
+    let spec = &object.data["spec"];
+    let holds = spec["paused"] == true && spec["strategy"] == json!({"type": "Recreate"});
+    let grant = object.annotations().get(names::GRANTED_PARTITION)?;
+    grant.parse().ok().filter(|_| holds)
 }
 
 fn app(object: &DynamicObject, _: bool) -> Event {
@@ -200,7 +244,8 @@ fn app(object: &DynamicObject, _: bool) -> Event {
     Event::App {
         partition: partition
             .as_i64()
-            .or_else(|| percentage.map(|percentage| kept(percentage, replicas))),
+            .or_else(|| percentage.map(|percentage| kept(percentage, replicas)))
+            .or_else(|| granted(object)),
         replicas,
     }
 }

@@ -93,7 +93,12 @@ impl Old {
     async fn create(&self, version: &str, mut rollout: Value) {
         let api = self.rollouts(version).await;
         let name = rollout["metadata"]["name"].as_str().unwrap().to_owned();
-        let status = rollout["status"].take();
+        let mut status = rollout["status"].take();
+        // As that controller names it: the part behind the last dash.
+        let sets = self.api("apps", "v1", "StatefulSet", "statefulsets").await;
+        let set = serde_json::to_value(sets.get("web").await.unwrap()).unwrap();
+        let revision = set["status"]["updateRevision"].as_str().unwrap();
+        status["canaryStatus"]["canaryRevision"] = json!(revision.rsplit('-').next());
         let object = serde_json::from_value(rollout).unwrap();
         api.create(&PostParams::default(), &object).await.unwrap();
         let patch = Patch::Merge(json!({"status": status}));

@@ -25,6 +25,7 @@ pub(super) fn documents(args: &Manifests) -> Result<Vec<Document>, Error> {
             comment: Some(custom_kind_hint()?),
             object: workloads("statefulsets", "apps", &["statefulsets"]),
         },
+        deployments().into(),
         workloads(
             "kruise",
             "apps.kruise.io",
@@ -126,6 +127,18 @@ fn workloads(name: &str, group: &str, plurals: &[&str]) -> Value {
         &[names::AGGREGATE_TO_CONTROLLER],
         json!([{ "apiGroups": [group], "resources": plurals, "verbs": ["get", "list", "watch", "patch"] }]),
     )
+}
+
+/// Enables Deployments, whose ReplicaSets are made and sized by the controller.
+fn deployments() -> Value {
+    let mut role = workloads("deployments", "apps", &["deployments"]);
+    let sets = json!({
+        "apiGroups": ["apps"], "resources": ["replicasets"], "verbs": ["get", "list", "watch", "create", "patch"],
+    });
+    if let Some(rules) = role["rules"].as_array_mut() {
+        rules.push(sets);
+    }
+    role
 }
 
 /// Says how a custom kind is enabled, with an example.

@@ -188,6 +188,7 @@ fn the_controllers_role_gathers_what_is_labelled() {
         [
             "kruise-rollout-controller-base",
             "kruise-rollout-controller-statefulsets",
+            "kruise-rollout-controller-deployments",
             "kruise-rollout-controller-kruise",
         ]
     );

@@ -105,8 +105,22 @@ pub(crate) fn disowning(metadata: &ObjectMeta) -> Option<JsonPatch> {
     (!ours.is_empty()).then(|| JsonPatch(operations.collect()))
 }
 
-/// Deletes a pod, if it is still this very one in this very state; what has been asked to leave is not asked again.
+/// Deletes a pod that is in the way.
 pub(super) async fn replace(
+    context: &Context,
+    key: &Key,
+    pod: &str,
+    uid: &str,
+    resource_version: &str,
+) -> Result<(), Error> {
+    delete_pod(context, key, pod, uid, resource_version).await?;
+    tracing::info!(rollout = %key, pod, "Replaces a stuck pod.");
+    context.metrics.acted("replace");
+    Ok(())
+}
+
+/// Deletes a pod, if it is still this very one in this very state; what has been asked to leave is not asked again.
+pub(super) async fn delete_pod(
     context: &Context,
     key: &Key,
     pod: &str,
@@ -122,8 +136,6 @@ pub(super) async fn replace(
         ..DeleteParams::default()
     };
     let _ = api.delete(pod, &params).await?;
-    tracing::info!(rollout = %key, pod, "Replaces a stuck pod.");
-    context.metrics.acted("replace");
     context
         .world
         .with_pods(|pods| pods.leaves(&key.namespace, pod, uid));

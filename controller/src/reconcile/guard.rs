@@ -11,7 +11,7 @@ use json_patch::Patch as JsonPatch;
 use kruise_rollout::lens::PatchBuilder;
 use kruise_rollout::names;
 use kruise_rollout::rollout::{Proof, Workload};
-use kruise_rollout::workload::{Adapter, Guard, TemplateId, View, adapter_for};
+use kruise_rollout::workload::{Adapter, Guard, NotKept, TemplateId, View, adapter_for};
 use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -182,34 +182,60 @@ async fn registered(context: &Context, workload: &Workload) -> Result<(), Stop> 
 
 /// Dry-run: the hold partition must come back as sent.
 async fn can_be_held(api: &Api<DynamicObject>, subject: &Subject, workload: &Workload) -> Result<(), Stop> {
-    let path = subject.adapter.partition_path();
-    let patch = subject.patch().set(path, json!(names::HOLD_PARTITION)).build();
-    let field = path.join(".");
+    let means = &subject.adapter.paths().means;
+    let patch = means.put(subject.patch(), names::HOLD_PARTITION).build();
     match send(api, workload, &dry_run_params(), patch).await {
-        Ok(answer) => match path.iter().try_fold(&answer, |at, name| at.get(*name)) {
-            Some(partition) if *partition == json!(names::HOLD_PARTITION) => Ok(()),
-            partition => Err(Stop::Refused(Refusal::new(
+        Ok(answer) => match means.not_kept(&answer, names::HOLD_PARTITION) {
+            None => Ok(()),
+            Some(not_kept) => Err(Stop::Refused(Refusal::new(
                 "PartitionNotKept",
-                format!(
-                    "{workload} cannot be held: {field} was set to {} in a dry-run and came back {}. The schema of {} must \
-                     have this field as an integer, and no other webhook may change it",
-                    names::HOLD_PARTITION,
-                    partition.map_or_else(|| "not at all".to_owned(), |p| format!("as {p}")),
-                    workload.kind
-                ),
+                not_as_sent(subject.adapter, &not_kept, workload),
             ))),
         },
         Err(kube::Error::Api(status)) if is_verdict(&status) => Err(Stop::Refused(Refusal::new(
             "PartitionRefused",
             format!(
-                "{workload} cannot be held: the API server refuses {} as {field}: {}. The schema of {} must allow it",
-                names::HOLD_PARTITION,
+                "{workload} cannot be held: the API server refuses {}: {}. The schema of {} must allow it",
+                hold_as_sent(subject.adapter),
                 status.message,
                 workload.kind
             ),
         ))),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The hold in words, as the dry-run sends it.
+fn hold_as_sent(adapter: &dyn Adapter) -> String {
+    let paths: Vec<_> = adapter
+        .paths()
+        .means
+        .paths()
+        .iter()
+        .map(|path| path.join("."))
+        .collect();
+    match adapter.partition_path() {
+        Some(_) => format!("{} as {}", names::HOLD_PARTITION, paths.join(", ")),
+        None => format!("a change of {}", paths.join(", ")),
+    }
+}
+
+fn not_as_sent(adapter: &dyn Adapter, not_kept: &NotKept, workload: &Workload) -> String {
+    let NotKept { path, written, found } = not_kept;
+    let written = written
+        .as_ref()
+        .map_or_else(|| "removed".to_owned(), |value| format!("set to {value}"));
+    let found = found
+        .as_ref()
+        .map_or_else(|| "not at all".to_owned(), |value| format!("as {value}"));
+    let remedy = match adapter.partition_path() {
+        Some(_) => format!(
+            "The schema of {} must have this field as an integer, and no other webhook may change it",
+            workload.kind
+        ),
+        None => "No other webhook may change it".to_owned(),
+    };
+    format!("{workload} cannot be held: {path} was {written} in a dry-run and came back {found}. {remedy}")
 }
 
 /// Sets the guard mark, against the very object that was read.
@@ -302,7 +328,8 @@ pub(crate) async fn is_held_by_policies(context: &Context, place: &Place) -> Res
     };
     for probe in [Some(probe_annotation(&subject)), probe_image(&subject)] {
         let Some(mut probe) = probe else { break };
-        let open = PatchBuilder::new(subject.view.skeleton.clone()).set(adapter.partition_path(), json!(0));
+        let open = PatchBuilder::new(subject.view.skeleton.clone());
+        let open = adapter.paths().means.put(open, 0);
         probe.0.extend(open.build().0);
         match send(&api, &place.workload, &params, probe).await {
             // The schema drops annotations of the template; an image it must have.
@@ -316,14 +343,10 @@ pub(crate) async fn is_held_by_policies(context: &Context, place: &Place) -> Res
 }
 
 fn held(subject: &Subject, answer: &Value) -> bool {
-    let partition = subject
-        .adapter
-        .partition_path()
-        .iter()
-        .try_fold(answer, |at, name| at.get(*name));
+    let view = subject.adapter.view(answer);
     answer["spec"]["template"] != subject.template
         // A partition that is higher already stays where it is.
-        && partition.and_then(Value::as_i64) >= Some(names::HOLD_PARTITION)
+        && view.is_ok_and(|view| view.partition_in_force() >= names::HOLD_PARTITION)
         && answer["metadata"]["annotations"]
             .get(names::IN_PROGRESSING)
             .is_some()

@@ -6,6 +6,7 @@
 mod apply;
 mod guard;
 mod labels;
+mod moves;
 mod record;
 mod status;
 
@@ -95,6 +96,9 @@ pub(crate) enum Error {
     /// The Rollout is another one than the stores have.
     #[error("the Rollout has changed since it was seen to end")]
     Back,
+    /// The workload is another one, or has another template, than was read.
+    #[error("the workload has changed since it was read")]
+    Stale,
     /// The object is gone.
     #[error("the object is gone")]
     Gone(#[source] Box<kube::Error>),
@@ -162,7 +166,14 @@ async fn reconcile(context: &Arc<Context>, key: &Key, term: Term) -> Turn {
             (outcome, turn(wake, now))
         }
         Err(Error::Later(pause)) => ("waits", Turn::After(pause)),
-        Err(error @ (Error::Raced(_) | Error::Back | Error::Gone(_) | Error::NoKind | Error::Rewritten)) => {
+        Err(
+            error @ (Error::Raced(_)
+            | Error::Back
+            | Error::Stale
+            | Error::Gone(_)
+            | Error::NoKind
+            | Error::Rewritten),
+        ) => {
             tracing::debug!(rollout = %key, error = %chain(&error), "Looks again.");
             ("raced", Turn::Failed)
         }
@@ -213,6 +224,7 @@ fn observe<'a>(context: &'a Context, key: &'a Key, snapshot: &'a Snapshot, now: 
             adapter,
             view,
             children: snapshot.pods.as_deref().map_or(Children::Unknown, Children::Pods),
+            revisions: &snapshot.revisions,
             proof: &snapshot.proof,
         },
     };
@@ -277,6 +289,7 @@ async fn apply(
                 }
             }
             Action::Disown(workload) => apply::disown(context, key, workload).await?,
+            Action::Move(workload, to_move) => moves::carry_out(context, key, workload, to_move).await?,
             Action::Replace {
                 pod,
                 uid,

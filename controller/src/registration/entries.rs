@@ -141,7 +141,7 @@ impl Entries<'_> {
         let mut entry = self.workload(resource, adapter, names::HOLD_WEBHOOK, MUTATE);
         entry["reinvocationPolicy"] = json!("IfNeeded");
         entry["matchConditions"] = json!([
-            may_touch_the_hold(),
+            may_touch_the_hold(adapter),
             not_our_own_step(self.username),
             no_probe_of_the_policies(self.username),
         ]);

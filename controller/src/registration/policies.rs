@@ -104,9 +104,12 @@ pub(super) fn wishes(
 ) -> Vec<Wish> {
     let mut wishes = Vec::new();
     for adapter in ADAPTERS {
-        let names = policy::Names::of(adapter);
+        let Some(names) = policy::Names::of(adapter) else {
+            continue;
+        };
         let of_adapter = |resource: &&ApiResource| {
-            adapter_for(&kind_of(resource)).is_some_and(|other| other.type_label() == adapter.type_label())
+            let other = adapter_for(&kind_of(resource)).and_then(policy::Names::of);
+            other.as_ref() == Some(&names)
         };
         let mut rules: Vec<_> = governed
             .resources
@@ -131,17 +134,17 @@ pub(super) fn wishes(
             namespace,
             governed: &rules,
         };
-        wishes.extend(of_family(adapter, &names, &scope));
+        wishes.extend(of_family(adapter, &names, &scope).into_iter().flatten());
     }
     wishes
 }
 
 /// What refuses comes before what holds, since only the latter lets the webhook be dispensed with.
-fn of_family(adapter: &dyn Adapter, names: &policy::Names, scope: &Scope<'_>) -> [Wish; 6] {
+fn of_family(adapter: &dyn Adapter, names: &policy::Names, scope: &Scope<'_>) -> Option<[Wish; 6]> {
     use Sort::{MutatingBinding, MutatingPolicy, ValidatingBinding, ValidatingPolicy};
     let (hold, confirm, tell) = (&names.hold, &names.confirm, &names.tell);
-    [
-        Wish::new(ValidatingPolicy, confirm, policy::confirm(adapter, scope)),
+    Some([
+        Wish::new(ValidatingPolicy, confirm, policy::confirm(adapter, scope)?),
         Wish::new(
             ValidatingBinding,
             confirm,
@@ -149,15 +152,14 @@ fn of_family(adapter: &dyn Adapter, names: &policy::Names, scope: &Scope<'_>) ->
         ),
         Wish::new(ValidatingPolicy, tell, policy::tell(scope)),
         Wish::new(ValidatingBinding, tell, policy::validating_binding(tell, "Warn")),
-        Wish::new(MutatingPolicy, hold, policy::hold(adapter, scope)),
+        Wish::new(MutatingPolicy, hold, policy::hold(adapter, scope)?),
         Wish::new(MutatingBinding, hold, policy::mutating_binding(hold)),
-    ]
+    ])
 }
 
 /// The kinds whose policies are all in place, as `says` tells of each wish.
 pub(super) fn in_place(wishes: &[Wish], says: impl Fn(&Wish) -> bool) -> BTreeSet<Plural> {
-    let families = ADAPTERS.iter().map(|adapter| policy::Names::of(*adapter));
-    let whole = families.filter_map(|policy::Names { hold, confirm, tell }| {
+    let whole = policy::Names::all().filter_map(|policy::Names { hold, confirm, tell }| {
         let of_family = wishes
             .iter()
             .filter(|wish| [&hold, &confirm, &tell].contains(&&wish.name));

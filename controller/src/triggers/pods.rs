@@ -16,27 +16,29 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::{concern, revisions};
 use crate::backoff::WatchBackoff;
 use crate::connect::follow_objects;
 use crate::context::Context;
 use crate::telemetry::chain;
+use crate::world::Sight;
 
-/// Watches pods in exactly the namespaces in which a release is in progress.
+/// Watches what releases in progress need, in exactly their namespaces.
 pub(crate) async fn follow(context: Arc<Context>, stop: CancellationToken) -> Result<(), Infallible> {
-    let mut watched: HashMap<String, CancellationToken> = HashMap::new();
-    let mut turns: HashMap<String, Arc<Mutex<()>>> = HashMap::new();
+    let mut watched: HashMap<(String, Sight), CancellationToken> = HashMap::new();
+    let mut turns: HashMap<(String, Sight), Arc<Mutex<()>>> = HashMap::new();
     let mut tasks = JoinSet::new();
     loop {
-        let wanted = context.world.releasing_namespaces();
-        watched.retain(|namespace, token| {
-            let keep = wanted.contains(namespace);
+        let wanted = context.world.sights();
+        watched.retain(|sight, token| {
+            let keep = wanted.contains(sight);
             if !keep {
                 token.cancel();
             }
             keep
         });
-        for namespace in wanted {
-            if let Entry::Vacant(entry) = watched.entry(namespace) {
+        for sight in wanted {
+            if let Entry::Vacant(entry) = watched.entry(sight) {
                 let token = stop.child_token();
                 let turn = turns.entry(entry.key().clone()).or_default().clone();
                 tasks.spawn(watch(context.clone(), entry.key().clone(), turn, token.clone()));
@@ -57,12 +59,28 @@ pub(crate) async fn follow(context: Arc<Context>, stop: CancellationToken) -> Re
     Ok(())
 }
 
-/// Watches the pods of a namespace until the stop, and forgets them. `turn` is held meanwhile: a watch that has not quite ended
-/// would forget the pods of the next one, and nobody would list them again.
-async fn watch(context: Arc<Context>, namespace: String, turn: Arc<Mutex<()>>, stop: CancellationToken) {
+/// Watches one sort of objects in a namespace until the stop, and forgets them. `turn` is held meanwhile: a watch that has not quite
+/// ended would forget what the next one finds, and nobody would list it again.
+async fn watch(
+    context: Arc<Context>,
+    (namespace, sight): (String, Sight),
+    turn: Arc<Mutex<()>>,
+    stop: CancellationToken,
+) {
     let _turn = turn.lock().await;
-    stop.run_until_cancelled(take_in(&context, &namespace)).await;
-    context.world.with_pods(|pods| pods.forget(&namespace));
+    match sight {
+        Sight::Pods => {
+            stop.run_until_cancelled(take_in(&context, &namespace)).await;
+            context.world.with_pods(|pods| pods.forget(&namespace));
+        }
+        Sight::Revisions(kind) => {
+            stop.run_until_cancelled(revisions::take_in(&context, &namespace, kind))
+                .await;
+            context
+                .world
+                .with_revisions(|revisions| revisions.forget(&namespace, kind));
+        }
+    }
 }
 
 async fn take_in(context: &Arc<Context>, namespace: &str) {
@@ -173,10 +191,4 @@ fn controller_of(metadata: &ObjectMeta) -> Option<&OwnerReference> {
         .as_ref()?
         .iter()
         .find(|owner| owner.controller == Some(true))
-}
-
-fn concern(context: &Context, owners: impl IntoIterator<Item = String>) {
-    for owner in owners {
-        context.look_at(context.world.concerned_by_owner(&owner));
-    }
 }

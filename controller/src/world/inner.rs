@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::place::{is_of_kind, target_of};
 use super::pods::Pods;
+use super::revisions::Revisions;
 use super::{Key, Place, Seen, Watch, key_of};
 use crate::lease::Term;
 
@@ -51,6 +52,7 @@ pub(super) struct Inner {
     /// When the schema of a kind changed.
     pub(super) changed: HashMap<GroupKind, Instant>,
     pub(super) pods: Pods,
+    pub(super) revisions: Revisions,
 }
 
 /// Whether a copy of this resourceVersion tells nothing that one of `old` has not told: it is the same, or certainly older.

@@ -3,7 +3,6 @@
 use jiff::Timestamp;
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::diagnosis::{Answer, Looked};
-use kruise_rollout::lens::pointer;
 use kruise_rollout::names;
 use kruise_rollout::workload::{TemplateId, adapter_for};
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams};
@@ -130,11 +129,11 @@ impl Cluster {
 
     /// Whether the server keeps the partition that holds, by a dry-run.
     pub(crate) async fn try_partition(&self, workload: &Workload) -> Result<Looked<Answer>, Error> {
-        let Some(adapter) = adapter_for(&workload.kind()) else {
+        let path = adapter_for(&workload.kind()).and_then(|adapter| adapter.partition_path());
+        let Some(path) = path else {
             return Ok(Looked::Not);
         };
         let hold = json!(names::HOLD_PARTITION);
-        let path = adapter.partition_path();
         let patch = path.iter().rev().fold(hold, |inner, name| json!({*name: inner}));
         self.tried(workload, &patch, |after| Looked::Seen(answered(workload, after)))
             .await
@@ -199,10 +198,8 @@ fn is_lack_of_rights(message: &str, code: u16) -> bool {
 }
 
 fn answered(workload: &Workload, after: &Value) -> Answer {
-    let adapter = adapter_for(&workload.kind());
-    let partition =
-        adapter.and_then(|adapter| after.pointer(pointer(adapter.partition_path().iter().copied()).as_str()));
-    if partition == Some(&json!(names::HOLD_PARTITION)) {
+    let view = adapter_for(&workload.kind()).and_then(|adapter| adapter.view(after).ok());
+    if view.is_some_and(|view| view.partition_in_force() == names::HOLD_PARTITION) {
         Answer::Held
     } else {
         Answer::NotHeld

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::names;
-use crate::workload::Adapter;
+use crate::workload::{Adapter, Fixed, HeldField};
 
 /// A string literal.
 pub(super) fn quoted(text: &str) -> String {
@@ -98,7 +98,7 @@ pub(super) fn pointer<'a>(path: impl IntoIterator<Item = &'a str>) -> String {
 
 /// Variables that more than one policy needs: what the marks and the object say. The partition is a list of at most one integer, since
 /// a percentage keeps nothing back for sure.
-pub(super) fn of_the_hold(adapter: &dyn Adapter) -> Vec<Value> {
+pub(super) fn of_the_hold(adapter: &dyn Adapter, partition: &[&str]) -> Vec<Value> {
     let large = names::HOLD_PARTITION.to_string();
     let old_mark = |mark| format!("variables.oldMarks[?{}].orValue('')", quoted(mark));
     // Where it is not people who write them, no write adds any.
@@ -123,7 +123,7 @@ pub(super) fn of_the_hold(adapter: &dyn Adapter) -> Vec<Value> {
             "asked",
             format!(
                 "[{}].filter(p, {}).map(p, int(p))",
-                at("object", adapter.partition_path()),
+                at("object", partition),
                 is_integer("p")
             ),
         ),
@@ -148,6 +148,16 @@ pub(super) fn is_integer(name: &str) -> String {
     format!(
         "(type({name}) == int || (type({name}) == double && {name} > -1e12 && {name} < 1e12 && double(int({name})) == {name}))"
     )
+}
+
+/// Whether a held field of `object` is as it is held.
+pub(super) fn is_fixed(field: &HeldField) -> String {
+    let found = at("object", field.path);
+    match field.fixed {
+        Fixed::Text(text) => format!("{found} == {}", quoted(text)),
+        Fixed::True => format!("{found} == true"),
+        Fixed::Absent => format!("{found} == null"),
+    }
 }
 
 /// Whether the update type of `object` is one that heeds the partition, or none.

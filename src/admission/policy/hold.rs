@@ -9,31 +9,32 @@ use super::{Governed, Scope, guarded, may_touch_the_hold, not_let_go, not_our_ow
 use crate::names;
 use crate::workload::Adapter;
 
-/// The `spec` of the MutatingAdmissionPolicy that holds workloads of the adapter's kinds.
+/// The `spec` of the MutatingAdmissionPolicy that holds workloads of the adapter's kinds; `None` where these have no partition.
 #[must_use]
-pub fn hold(adapter: &dyn Adapter, scope: &Scope<'_>) -> Value {
-    let mut variables = of_the_hold(adapter);
-    variables.extend(of_the_writer(adapter));
-    json!({
+pub fn hold(adapter: &dyn Adapter, scope: &Scope<'_>) -> Option<Value> {
+    let partition = adapter.partition_path()?;
+    let mut variables = of_the_hold(adapter, partition);
+    variables.extend(of_the_writer(partition));
+    Some(json!({
         "failurePolicy": "Fail",
         "reinvocationPolicy": "IfNeeded",
         "matchConstraints": scope.constraints(Governed::resources),
         "matchConditions": [
-            guarded(), may_touch_the_hold(), not_our_own_step(scope.username), not_let_go(scope.username),
+            guarded(), may_touch_the_hold(adapter), not_our_own_step(scope.username), not_let_go(scope.username),
         ],
         "variables": variables,
         "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": format!(
             "variables.changed || variables.held ? {} : {}",
-            keep(adapter),
-            restore(adapter)
+            keep(adapter, partition),
+            restore(partition)
         )}}],
-    })
+    }))
 }
 
 /// What the writer asks for: an object whose partition is the grant in its own marks echoes a state of ours, and nobody asked for
 /// that; it asks for the original partition that it carries. Else the partition to restore is the one that people asked for last.
 /// And what is answered: partition and marks.
-fn of_the_writer(adapter: &dyn Adapter) -> Vec<Value> {
+fn of_the_writer(partition: &[&str]) -> Vec<Value> {
     let new_mark = |mark| format!("variables.newMarks[?{}].orValue('')", quoted(mark));
     let none = quoted(names::NO_PARTITION);
     let original = |marks: &str| {
@@ -47,7 +48,7 @@ fn of_the_writer(adapter: &dyn Adapter) -> Vec<Value> {
         format!(
             "[{}].map(p, {} ? string(int(p)) : \
              type(p) == string && string(p).matches('^{PERCENT}$') ? string(p) : {none})[0]",
-            at(root, adapter.partition_path()),
+            at(root, partition),
             is_integer("p")
         )
     };
@@ -92,10 +93,10 @@ fn of_the_writer(adapter: &dyn Adapter) -> Vec<Value> {
 }
 
 /// What is changed in a release, and of a new template.
-fn keep(adapter: &dyn Adapter) -> String {
+fn keep(adapter: &dyn Adapter, partition: &[&str]) -> String {
     let label = quoted(names::WORKLOAD_TYPE);
     let marks = [&[names::GUARDED_BY], names::RELEASE_MARKS.as_slice()].concat();
-    let partition = set(adapter.partition_path(), "variables.partition");
+    let partition = set(partition, "variables.partition");
     let rolling = adapter.strategy_type_path().map_or("[]".to_owned(), |path| {
         format!(
             "({} ? [] : [{}])",
@@ -119,8 +120,7 @@ fn keep(adapter: &dyn Adapter) -> String {
 
 /// What is changed at rest, where a writer may do anything but touch the marks. An echo of a release asks for what it says people
 /// want.
-fn restore(adapter: &dyn Adapter) -> String {
-    let path = adapter.partition_path();
+fn restore(path: &[&str]) -> String {
     let guard = quoted(names::GUARDED_BY);
     let removed = names::RELEASE_MARKS.iter().map(|mark| {
         let pointer = pointer(["metadata", "annotations", *mark]);

@@ -102,6 +102,7 @@ impl World {
                 adapter: self.adapter,
                 view,
                 children,
+                revisions: &[],
                 proof: &self.proof,
             },
             Some(Err(error)) if is_target => Target::Malformed(error.clone()),
@@ -254,6 +255,7 @@ impl World {
                 self.touch_rollout(false);
                 self.answered()
             }
+            Action::Move(..) => unreachable!("the operators of this world move their pods"),
             Action::Replace {
                 pod: name,
                 uid,
@@ -315,7 +317,7 @@ impl World {
         self.oracle_sees_an_edit(&stored, seen);
         self.oracle_sees_a_step_of_ours(&old, &stored);
         if self.adapter.view(&stored).unwrap().partition != self.view().partition {
-            own_partition(&mut stored, self.adapter.partition_path(), true);
+            own_partition(&mut stored, self.adapter.partition_path().unwrap(), true);
         }
         self.store(stored);
         Ok(())
@@ -327,7 +329,7 @@ impl World {
         };
         if self.view().partition_is_ours {
             self.arrives()?;
-            own_partition(&mut object, self.adapter.partition_path(), false);
+            own_partition(&mut object, self.adapter.partition_path().unwrap(), false);
             self.put_step(seen, object)?;
             self.answered()?;
         }

@@ -53,12 +53,12 @@ fn people_get_back_what_they_had(
     #[case] original: Option<Value>,
 ) {
     let asked = |world: &World| {
-        let path = adapter.partition_path();
+        let path = adapter.partition_path().unwrap();
         let at = path.iter().try_fold(world.object(), |at, name| at.get(*name));
         at.cloned()
     };
     let mut world = World::of(adapter, 5, None);
-    world.patch(&nested(adapter.partition_path(), json!(original)));
+    world.patch(&nested(adapter.partition_path().unwrap(), json!(original)));
     world = world.under(&steps());
     for image in ["v2", "v3"] {
         world.set_image(image);
@@ -244,7 +244,7 @@ fn deleting_the_rollout_releases_the_rest(
 fn what_keeps_an_operator_from_updating_is_said(
     #[values(clone_set(), daemon_set())] adapter: &'static dyn Adapter,
 ) {
-    let path = adapter.paths().paused.path();
+    let path = adapter.paths().paused.as_ref().unwrap().path();
     let mut world = guarded(adapter, &steps());
     world.patch(&nested(path, json!(true)));
     world.set_image("v2");

@@ -48,6 +48,7 @@ fn look(kind: &GroupKind, object: &Value) -> Decision {
             adapter,
             view: &view,
             children: Children::Unknown,
+            revisions: &[],
             proof: &Proof::Unknown,
         },
         strays: Vec::new(),

@@ -288,8 +288,8 @@ impl World {
         let original = match echo {
             // A state of ours: whoever writes it, in a release or at rest, asks for what its marks say.
             Some(hold) => Some(match hold.original {
-                Original::Absent => None,
                 Original::Partition(partition) => Some(partition),
+                Original::Absent | Original::Fields(_) => None,
             }),
             _ if self.oracle.asked.is_none()
                 || stored.hold().is_none()

@@ -160,6 +160,7 @@ impl Processes {
                 | Action::Announce(_)
                 | Action::AnnounceOn(..)
                 | Action::LabelPods(_)
+                | Action::Move(..)
                 | Action::Replace { .. },
             ) => return,
         };

@@ -344,7 +344,7 @@ impl Stage {
                 let mut object = world.manifest(3, partition, IMAGES[image]);
                 if let Some(export) = self.export.as_ref().filter(|_| copy) {
                     object = export.clone();
-                    let strategy = nested(world.adapter.partition_path(), json!(partition));
+                    let strategy = nested(world.adapter.partition_path().unwrap(), json!(partition));
                     json_patch::merge(
                         &mut object,
                         partition.map_or(&Value::Object(Default::default()), |_| &strategy),

@@ -74,7 +74,7 @@ impl World {
         new["spec"]["template"]["spec"] = template(image)["spec"].clone();
         match partition {
             Some(partition) => {
-                let strategy = nested(self.adapter.partition_path(), json!(partition));
+                let strategy = nested(self.adapter.partition_path().unwrap(), json!(partition));
                 json_patch::merge(&mut new, &strategy);
             }
             None if self.applied && !ours => {
@@ -93,13 +93,13 @@ impl World {
     }
 
     pub(super) fn set_partition(&mut self, partition: Option<i64>) {
-        self.patch(&nested(self.adapter.partition_path(), json!(partition)));
+        self.patch(&nested(self.adapter.partition_path().unwrap(), json!(partition)));
     }
 
     /// A percentage as the partition.
     pub(super) fn set_share(&mut self, percent: u32) {
         let share = json!(Partition::Percent(percent).to_string());
-        self.patch(&nested(self.adapter.partition_path(), share));
+        self.patch(&nested(self.adapter.partition_path().unwrap(), share));
     }
 
     pub(super) fn set_replicas(&mut self, replicas: u32) {
@@ -168,7 +168,7 @@ impl World {
             return false;
         };
         if self.adapter.view(&stored).unwrap().partition != self.view().partition {
-            own_partition(&mut stored, self.adapter.partition_path(), false);
+            own_partition(&mut stored, self.adapter.partition_path().unwrap(), false);
         }
         self.oracle_sees_a_write(&old, Some(&asked), &stored);
         self.store(stored);

@@ -168,7 +168,10 @@ fn manifest_of(adapter: &dyn Adapter, replicas: u32, partition: Option<i64>, ima
         json_patch::merge(&mut manifest, &nested(path, json!(replicas)));
     }
     if let Some(partition) = partition {
-        json_patch::merge(&mut manifest, &nested(adapter.partition_path(), json!(partition)));
+        json_patch::merge(
+            &mut manifest,
+            &nested(adapter.partition_path().unwrap(), json!(partition)),
+        );
     }
     manifest
 }

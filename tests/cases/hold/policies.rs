@@ -15,7 +15,7 @@ use super::{Stage, keeps_the_table};
 /// The policies for a kind, and their bindings.
 fn objects(shape: Shape) -> Vec<Value> {
     let adapter = shape.adapter();
-    let names = Names::of(adapter);
+    let names = Names::of(adapter).unwrap();
     let governed = [Governed {
         group: shape.group.to_owned(),
         version: "v1".to_owned(),
@@ -28,7 +28,11 @@ fn objects(shape: Shape) -> Vec<Value> {
     };
     let object = |kind: &str, name: &str, spec: Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec});
     vec![
-        object("MutatingAdmissionPolicy", &names.hold, hold(adapter, &scope)),
+        object(
+            "MutatingAdmissionPolicy",
+            &names.hold,
+            hold(adapter, &scope).unwrap(),
+        ),
         object(
             "MutatingAdmissionPolicyBinding",
             &names.hold,
@@ -37,7 +41,7 @@ fn objects(shape: Shape) -> Vec<Value> {
         object(
             "ValidatingAdmissionPolicy",
             &names.confirm,
-            confirm(adapter, &scope),
+            confirm(adapter, &scope).unwrap(),
         ),
         object(
             "ValidatingAdmissionPolicyBinding",

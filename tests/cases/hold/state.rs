@@ -50,7 +50,7 @@ impl Shape {
 
     /// What is at the partition's place.
     pub fn partition(self, object: &Value) -> &Value {
-        let path = self.adapter().partition_path().iter();
+        let path = self.adapter().partition_path().unwrap().iter();
         path.fold(object, |at, name| &at[*name])
     }
 }

@@ -1,0 +1,92 @@
+//! Moving pods of workloads whose operator is kept from doing it.
+
+use json_patch::Patch as JsonPatch;
+use kruise_rollout::names;
+use kruise_rollout::rollout::Workload;
+use kruise_rollout::workload::{Move, TemplateId, adapter_for};
+use kube::api::{Patch, PostParams};
+
+use super::Error;
+use super::apply::delete_pod;
+use crate::context::{Context, patch_params};
+use crate::triggers::put_revision;
+use crate::world::{Key, Place};
+
+/// Does one move.
+pub(super) async fn carry_out(
+    context: &Context,
+    key: &Key,
+    workload: &Workload,
+    to_move: &Move,
+) -> Result<(), Error> {
+    match to_move {
+        Move::Create {
+            uid,
+            template,
+            replicas,
+        } => create(context, key, workload, (uid, template), *replicas).await,
+        Move::Resize { revision, patch } => resize(context, key, workload, revision, patch).await,
+        Move::Delete {
+            pod,
+            uid,
+            resource_version,
+        } => {
+            delete_pod(context, key, pod, uid, resource_version).await?;
+            tracing::info!(rollout = %key, pod, "Replaces a pod.");
+            context.metrics.acted("move");
+            Ok(())
+        }
+    }
+}
+
+/// Makes the revision of the workload's present template, unless that has become another one.
+async fn create(
+    context: &Context,
+    key: &Key,
+    workload: &Workload,
+    (uid, template): (&str, &TemplateId),
+    replicas: u32,
+) -> Result<(), Error> {
+    let adapter = adapter_for(&workload.kind).ok_or(Error::NoKind)?;
+    let kind = adapter.paths().revisions.ok_or(Error::NoKind)?;
+    let place = Place {
+        namespace: key.namespace.clone(),
+        workload: workload.clone(),
+    };
+    let api = context.api(&place).ok_or(Error::NoKind)?;
+    let object = serde_json::to_value(api.get(&workload.name).await?)?;
+    if object["metadata"]["uid"] != *uid || TemplateId::of(&object["spec"]["template"]) != *template {
+        return Err(Error::Stale);
+    }
+    let Some(revision) = adapter.revision(&object, replicas) else {
+        return Ok(());
+    };
+    let params = PostParams {
+        field_manager: Some(names::FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    };
+    let api = context.revisions(&key.namespace, kind);
+    let created = api.create(&params, &serde_json::from_value(revision)?).await?;
+    tracing::info!(rollout = %key, revision = created.metadata.name, replicas, "Made a revision.");
+    context.metrics.acted("move");
+    put_revision(context, &key.namespace, kind, created);
+    Ok(())
+}
+
+async fn resize(
+    context: &Context,
+    key: &Key,
+    workload: &Workload,
+    revision: &str,
+    patch: &JsonPatch,
+) -> Result<(), Error> {
+    let kind = adapter_for(&workload.kind).and_then(|adapter| adapter.paths().revisions);
+    let kind = kind.ok_or(Error::NoKind)?;
+    let patch: Patch<()> = Patch::Json(patch.clone());
+    let api = context.revisions(&key.namespace, kind);
+    let object = api.patch(revision, &patch_params(), &patch).await?;
+    tracing::info!(rollout = %key, revision, "Resized a revision.");
+    context.metrics.acted("move");
+    put_revision(context, &key.namespace, kind, object);
+    Ok(())
+}

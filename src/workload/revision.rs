@@ -1,0 +1,208 @@
+//! The objects that stand for the revisions of a workload: ReplicaSets of a Deployment, ControllerRevisions of a DaemonSet.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::template::TemplateId;
+use super::{Likeness, Reported, View};
+use crate::lens::Field;
+use crate::names;
+
+/// The kinds of such objects. Both are in `apps/v1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum RevisionKind {
+    /// ReplicaSet, which makes the pods of its revision.
+    ReplicaSet,
+    /// ControllerRevision, which is a record alone.
+    ControllerRevision,
+}
+
+impl RevisionKind {
+    /// Kind and plural name.
+    #[must_use]
+    pub const fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::ReplicaSet => ("ReplicaSet", "replicasets"),
+            Self::ControllerRevision => ("ControllerRevision", "controllerrevisions"),
+        }
+    }
+
+    /// The label by which pods, too, name the revision.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::ReplicaSet => names::POD_TEMPLATE_HASH,
+            Self::ControllerRevision => names::CONTROLLER_REVISION_HASH,
+        }
+    }
+
+    /// The template, without what is put into it when the object is made.
+    fn template(self, object: &Value) -> TemplateId {
+        let (mut template, at, injected) = match self {
+            Self::ReplicaSet => (
+                object["spec"]["template"].clone(),
+                "/metadata/labels",
+                self.label(),
+            ),
+            // It is stored as a patch that replaces the template.
+            Self::ControllerRevision => (object["data"]["spec"]["template"].clone(), "", "$patch"),
+        };
+        if let Some(members) = template.pointer_mut(at).and_then(Value::as_object_mut) {
+            members.remove(injected);
+        }
+        TemplateId::of(&template)
+    }
+
+    /// Whether a template makes no other revision of the same workload than one that is like it.
+    fn is_made_of(self, likeness: Likeness) -> bool {
+        match likeness {
+            Likeness::Exact => true,
+            // A Deployment's controller tells an empty member from a missing one.
+            Likeness::Equivalent => self == Self::ControllerRevision,
+            Likeness::Different => false,
+        }
+    }
+}
+
+/// One revision of a workload, reduced to what decisions need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revision {
+    /// What stands for it.
+    pub kind: RevisionKind,
+    /// Name of the object.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// Its `metadata.resourceVersion`.
+    pub resource_version: String,
+    /// UID of its controller owner.
+    pub owner: Option<String>,
+    /// What the label of [`RevisionKind::label`] says; empty without one.
+    pub revision: String,
+    /// Identity of the template that it was made of.
+    pub template: TemplateId,
+    /// When it was made.
+    pub created: Option<Timestamp>,
+    /// Deletion has been asked for.
+    pub deleting: bool,
+    /// Pods that there should be; 0 of an object that makes none.
+    pub replicas: u32,
+    /// Pods that there are, those that were asked to leave aside.
+    pub existing: u32,
+    /// Pods that have been ready for long enough.
+    pub available: u32,
+    /// The annotation [`names::DESIRED_REPLICAS`], for tests in patches.
+    pub desired: Option<String>,
+}
+
+impl Revision {
+    /// Reads an object. Whatever is missing or malformed reads as none, or zero.
+    #[must_use]
+    pub fn read(kind: RevisionKind, object: &Value) -> Self {
+        let metadata = &object["metadata"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let count = |path| Field::<u32>::at(path).peek(object).unwrap_or_default();
+        let mut owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+        Self {
+            kind,
+            name: text(&metadata["name"]),
+            uid: text(&metadata["uid"]),
+            resource_version: text(&metadata["resourceVersion"]),
+            owner: owners
+                .find(|owner| owner["controller"] == true)
+                .map(|owner| text(&owner["uid"])),
+            revision: text(&metadata["labels"][kind.label()]),
+            template: kind.template(object),
+            created: metadata["creationTimestamp"]
+                .as_str()
+                .and_then(|at| at.parse().ok()),
+            deleting: metadata["deletionTimestamp"].is_string(),
+            replicas: count(&["spec", "replicas"]),
+            existing: count(&["status", "replicas"]),
+            available: count(&["status", "availableReplicas"]),
+            desired: metadata["annotations"][names::DESIRED_REPLICAS]
+                .as_str()
+                .map(str::to_owned),
+        }
+    }
+
+    /// Whether another state of it differs in nothing but its resource version.
+    #[must_use]
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        let mut other = other.clone();
+        other.resource_version.clone_from(&self.resource_version);
+        *self == other
+    }
+
+    /// Whether it is of this template.
+    #[must_use]
+    pub fn is_of(&self, template: &TemplateId) -> bool {
+        !self.deleting && self.kind.is_made_of(self.template.likeness(template))
+    }
+}
+
+/// The revision of a template; of several the oldest, as Kubernetes itself picks.
+#[must_use]
+pub fn revision_of<'a>(revisions: &'a [Revision], template: &TemplateId) -> Option<&'a Revision> {
+    let of_template = revisions.iter().filter(|revision| revision.is_of(template));
+    of_template.min_by_key(|revision| (revision.created, &revision.name))
+}
+
+/// Fills in what the status of a workload does not say: the revisions of its present and of its stable template. `next` is how the
+/// former will be called where it has yet to be made.
+#[must_use]
+pub fn with_revisions(view: &View, revisions: &[Revision], next: Option<String>) -> Reported {
+    let named = |template: Option<&TemplateId>| {
+        let revision = revision_of(revisions, template?)?;
+        Some(revision.revision.clone()).filter(|name| !name.is_empty())
+    };
+    Reported {
+        current_revision: named(view.stable()),
+        update_revision: named(Some(&view.template)).or(next),
+        ..view.reported.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn template(image: &str) -> Value {
+        json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": image}]}})
+    }
+
+    #[test]
+    fn the_template_of_a_revision_is_that_of_the_workload() {
+        let mut of_pods = template("a:v1");
+        of_pods["metadata"]["labels"][names::POD_TEMPLATE_HASH] = json!("x1");
+        let set = json!({"metadata": {"labels": {names::POD_TEMPLATE_HASH: "x1"}}, "spec": {"replicas": 3, "template": of_pods},
+            "status": {"replicas": 2, "availableReplicas": 1}});
+        let mut patch = template("a:v1");
+        patch["$patch"] = json!("replace");
+        let record = json!({"metadata": {"labels": {names::CONTROLLER_REVISION_HASH: "y1"}},
+            "data": {"spec": {"template": patch}}});
+        let id = TemplateId::of(&template("a:v1"));
+        let set = Revision::read(RevisionKind::ReplicaSet, &set);
+        assert_eq!((set.replicas, set.existing, set.available), (3, 2, 1));
+        let record = Revision::read(RevisionKind::ControllerRevision, &record);
+        assert!(set.is_of(&id) && record.is_of(&id));
+        assert_eq!((set.revision.as_str(), record.revision.as_str()), ("x1", "y1"));
+        assert!(!set.is_of(&TemplateId::of(&template("a:v2"))));
+    }
+
+    #[test]
+    fn of_several_revisions_of_a_template_the_oldest_counts() {
+        let revision = |name: &str, created: &str| {
+            let object = json!({"metadata": {"name": name, "creationTimestamp": created}, "spec": {"template": template("a")}});
+            Revision::read(RevisionKind::ReplicaSet, &object)
+        };
+        let all = [
+            revision("b", "2026-01-02T00:00:00Z"),
+            revision("a", "2026-01-01T00:00:00Z"),
+        ];
+        let found = revision_of(&all, &TemplateId::of(&template("a")));
+        assert_eq!(found.map(|revision| revision.name.as_str()), Some("a"));
+    }
+}
