@@ -12,6 +12,7 @@ mod changes;
 mod control_plane;
 mod counts;
 mod courses;
+mod daemonset;
 mod deployment;
 mod faults;
 mod gate;
