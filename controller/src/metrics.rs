@@ -28,6 +28,10 @@ const ADMISSION_BUCKETS: [f64; 10] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.25,
 ];
 
+/// The words for how a reconcile ends. All are there from the start, at zero: the first failure of a series that appears with it would
+/// be no increase to Prometheus.
+const OUTCOMES: [&str; 5] = ["silent", "acted", "waits", "raced", "failed"];
+
 /// How a reconcile of one Rollout ended.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Outcome {
@@ -92,6 +96,9 @@ impl Metrics {
             dispensed_kinds: Gauge::default(),
         };
         metrics.register();
+        for outcome in OUTCOMES {
+            let _ = metrics.reconciles.get_or_create(&Outcome { outcome });
+        }
         metrics
     }
 
@@ -156,7 +163,7 @@ impl Metrics {
         );
     }
 
-    /// A reconcile ended after `took`. `outcome` is a word of a closed set, such as `done`, `conflict`, `error`.
+    /// A reconcile ended after `took`. `outcome` is one of [`OUTCOMES`].
     pub(crate) fn reconciled(&self, outcome: &'static str, took: Duration) {
         self.reconciles.get_or_create(&Outcome { outcome }).inc();
         self.reconcile_seconds.observe(took.as_secs_f64());
@@ -218,8 +225,8 @@ mod tests {
     #[test]
     fn every_family_is_written_under_its_documented_name() {
         let metrics = Metrics::new();
-        metrics.reconciled("done", Duration::from_millis(2));
-        metrics.reconciled("done", Duration::from_millis(2));
+        metrics.reconciled("acted", Duration::from_millis(2));
+        metrics.reconciled("acted", Duration::from_millis(2));
         metrics.acted("expose");
         metrics.failed("label-pod");
         metrics.admitted("held", Duration::from_micros(300));
@@ -229,7 +236,8 @@ mod tests {
         metrics.watches(3);
         let text = metrics.render().unwrap();
         for line in [
-            "kruise_rollout_reconciles_total{outcome=\"done\"} 2",
+            "kruise_rollout_reconciles_total{outcome=\"acted\"} 2",
+            "kruise_rollout_reconciles_total{outcome=\"failed\"} 0",
             "kruise_rollout_reconcile_seconds_count 2",
             "kruise_rollout_actions_total{kind=\"expose\"} 1",
             "kruise_rollout_failures_total{kind=\"label-pod\"} 1",

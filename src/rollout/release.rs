@@ -44,7 +44,7 @@ enum Direction {
 pub(super) fn advance(draft: &mut Draft<'_>, release: &Release<'_>) {
     let p = release.present;
     let Some(hold) = p.view.hold() else { return };
-    match direction(draft, p.view) {
+    match direction(draft, p) {
         Direction::Forward => forward(draft, release, hold, false),
         Direction::Back => back(draft, release, hold),
         Direction::Unknown => wait_for_the_operator(draft, p),
@@ -119,7 +119,8 @@ fn wait_for_the_operator(draft: &mut Draft<'_>, p: &Present<'_>) {
 
 /// A template that is the stable one to the last member leads back. One that differs in nothing that we would count, or that the
 /// operator sees no new revision in, leads back if the operator agrees. Everything else leads forward.
-fn direction(draft: &Draft<'_>, view: &View) -> Direction {
+fn direction(draft: &Draft<'_>, p: &Present<'_>) -> Direction {
+    let view = p.view;
     let known = stable_revision(draft, view);
     let reported = &view.reported;
     let revision = match view.observed() {
@@ -133,13 +134,20 @@ fn direction(draft: &Draft<'_>, view: &View) -> Direction {
         .map(|revision| revision == known);
     match (view.stable().map(|stable| stable.likeness(&view.template)), says) {
         (Some(Likeness::Exact), _) | (_, Some(true)) => Direction::Back,
-        (Some(Likeness::Equivalent), None) if view.observed() == Some(false) => Direction::Unknown,
+        (Some(Likeness::Equivalent), None) if view.observed() == Some(false) || unnamed(p) => {
+            Direction::Unknown
+        }
         // Without a memory of the stable revision, an operator that tells revisions apart is believed.
         (Some(Likeness::Equivalent), None) if reported.current_revision == reported.update_revision => {
             Direction::Back
         }
         _ => Direction::Forward,
     }
+}
+
+/// Whether the objects that name the revisions have not been seen yet, or not that of the present template.
+fn unnamed(p: &Present<'_>) -> bool {
+    p.adapter.paths().revisions.is_some() && p.view.reported.update_revision.is_none()
 }
 
 /// The operator's revision of the template that is being released, if it has named one.

@@ -26,6 +26,7 @@ mod odd;
 mod order;
 mod outage;
 mod owners;
+mod packaging;
 mod plugin;
 mod replicas;
 mod restart;

@@ -3,11 +3,9 @@
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::process::{scratch, spawn_with_log};
-use crate::{Error, IoContext as _, repository, target_dir};
+use crate::{Error, IoContext as _, go, repository, target_dir};
 
 const PROGRAMS: [&str; 6] = [
     "etcd",
@@ -44,7 +42,7 @@ impl Assets {
 
     /// [`Assets::locate`] without building: what is missing is looked for in the `PATH` when it is run.
     pub(crate) fn present() -> Result<Self, Error> {
-        let version = module_version(&modules().join("kubernetes/go.mod"), "k8s.io/kubernetes")?;
+        let version = go::version(&modules().join("kubernetes/go.mod"), "k8s.io/kubernetes")?;
         let given = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
         let built = target_dir().join("control-plane").join(&version);
         Ok(Self {
@@ -99,7 +97,8 @@ impl Assets {
         ));
         for (step, (folder, output, packages)) in self.steps(&partial).iter().enumerate() {
             say(&format!("  [{}/3] {}", step + 1, packages.join(" ")));
-            self.go_build(&modules().join(folder), output, packages)?;
+            let flags = ["-ldflags", &self.linker_flags()];
+            go::build(&modules().join(folder), &flags, output, packages)?;
         }
         fs::create_dir_all(built).context(|| format!("creating {}", built.display()))?;
         for name in PROGRAMS {
@@ -140,39 +139,6 @@ impl Assets {
         ]
     }
 
-    fn go_build(&self, module: &Path, output: &Path, packages: &[String]) -> Result<(), Error> {
-        let mut command = Command::new("go");
-        command
-            .args(["build", "-ldflags", &self.linker_flags(), "-o"])
-            .arg(output)
-            .args(packages)
-            .current_dir(module)
-            .env("CGO_ENABLED", "0");
-        let log = scratch("go-build").and_then(|folder| {
-            let log = folder.join("log");
-            spawn_with_log(&command, "go build", &log)
-        });
-        let build = log.context(|| "starting go build".to_owned())?;
-        let status = loop {
-            match build.try_wait().context(|| "waiting for go build".to_owned())? {
-                Some(status) => break status,
-                None => std::thread::sleep(Duration::from_millis(50)),
-            }
-        };
-        if status.success() {
-            return Ok(());
-        }
-        let hint = if status.code() == Some(127) {
-            " (is Go installed?)"
-        } else {
-            ""
-        };
-        Err(Error::Build(format!(
-            "go build: {status}{hint}\n{}",
-            build.log_tail(20)
-        )))
-    }
-
     /// Without these the API server calls itself v0.0.0.
     fn linker_flags(&self) -> String {
         let mut numbers = self.version.trim_start_matches('v').split('.');
@@ -190,20 +156,8 @@ fn modules() -> PathBuf {
     repository().join("tests/control-plane")
 }
 
-/// The version that a `go.mod` requires of a module.
-fn module_version(go_mod: &Path, module: &str) -> Result<String, Error> {
-    let text = fs::read_to_string(go_mod).context(|| format!("reading {}", go_mod.display()))?;
-    let version = text.lines().find_map(|line| {
-        let mut words = line.trim().trim_start_matches("require ").split_whitespace();
-        (words.next() == Some(module))
-            .then(|| words.next().map(str::to_owned))
-            .flatten()
-    });
-    version.ok_or_else(|| Error::Build(format!("{} does not require {module}", go_mod.display())))
-}
-
 /// Progress for the person who waits; a test harness does not capture it.
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
@@ -214,7 +168,7 @@ mod tests {
     #[test]
     fn the_version_is_read_from_the_module() {
         let go_mod = modules().join("kubernetes/go.mod");
-        let version = module_version(&go_mod, "k8s.io/kubernetes").unwrap();
+        let version = go::version(&go_mod, "k8s.io/kubernetes").unwrap();
         assert!(version.starts_with("v1."), "{version}");
     }
 }

@@ -346,6 +346,20 @@ impl<'a> Installation<'a> {
         self.controller.as_ref().map(Process::log)
     }
 
+    /// Everything that the controller counts.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub async fn metrics(&self) -> Result<String, Error> {
+        let failed = |error: String| Error::Command(format!("GET /metrics: {error}"));
+        let answer = http_get(self.ports.admin, "/metrics").await;
+        let answer = answer.map_err(|error| failed(error.to_string()))?;
+        match answer.split_once("\r\n\r\n") {
+            Some((head, body)) if head.starts_with("HTTP/1.1 200") => Ok(body.to_owned()),
+            _ => Err(failed(answer)),
+        }
+    }
+
     async fn ready(&self) -> Result<(), String> {
         match &self.controller {
             Some(controller) => ready(self.ports.admin, controller).await,

@@ -1,4 +1,4 @@
-//! What runs: two replicas behind a Service, kept apart and kept alive.
+//! What runs: two replicas behind a Service, kept apart, kept alive, and reached at two ports only.
 
 use kruise_rollout::names;
 use serde_json::{Value, json};
@@ -15,11 +15,12 @@ const ADMIN_PORT: u16 = 8080;
 /// A user that owns nothing: images without one would run as root, which the namespace forbids.
 const USER: u32 = 65_532;
 
-/// Service, PodDisruptionBudget, Deployment.
+/// Service, PodDisruptionBudget, NetworkPolicy, Deployment.
 pub(super) fn objects(args: &Manifests) -> impl Iterator<Item = Value> + use<> {
     [
         service(&args.namespace),
         disruption_budget(&args.namespace),
+        network_policy(&args.namespace),
         deployment(args),
     ]
     .into_iter()
@@ -56,6 +57,23 @@ fn disruption_budget(namespace: &str) -> Value {
             "maxUnavailable": 1,
             "selector": { "matchLabels": selector() },
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
+    })
+}
+
+/// Nothing else than webhook, probes and metrics is reached. From where is left open: the API server and the kubelets call from
+/// addresses that no selector names. What the pods call is the API server, whose address is not known here either.
+fn network_policy(namespace: &str) -> Value {
+    json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": metadata(names::CONTROLLER, namespace),
+        "spec": {
+            "podSelector": { "matchLabels": selector() },
+            "policyTypes": ["Ingress"],
+            "ingress": [{
+                "ports": [{ "port": "webhook", "protocol": "TCP" }, { "port": "admin", "protocol": "TCP" }],
+            }],
         },
     })
 }

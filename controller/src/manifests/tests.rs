@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use clap::Parser as _;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -58,6 +59,7 @@ fn every_document_is_an_object_of_its_kind() {
             "RoleBinding" => is_typed::<RoleBinding>(document),
             "Service" => is_typed::<Service>(document),
             "PodDisruptionBudget" => is_typed::<PodDisruptionBudget>(document),
+            "NetworkPolicy" => is_typed::<NetworkPolicy>(document),
             "Deployment" => is_typed::<Deployment>(document),
             other => panic!("{other}"),
         }

@@ -215,7 +215,7 @@ fn hold_as_sent(adapter: &dyn Adapter) -> String {
         .map(|path| path.join("."))
         .collect();
     match adapter.partition_path() {
-        Some(_) => format!("{} as {}", names::HOLD_PARTITION, paths.join(".")),
+        Some(_) => format!("{} as {}", names::HOLD_PARTITION, paths.join(", ")),
         None => format!("a change of {}", paths.join(", ")),
     }
 }

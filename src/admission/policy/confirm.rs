@@ -51,9 +51,10 @@ pub fn may_be_loosened(adapter: &dyn Adapter) -> [Value; 2] {
     let means = &adapter.paths().means;
     let fully = match means {
         Means::Partition(field) => format!(
-            "object.?{}.optMap(p, type(p) == int && p >= {}).orValue(false)",
+            "object.?{}.optMap(p, type(p) == int && p >= {}).orValue(false) && {}",
             field.path().join(".?"),
-            names::HOLD_PARTITION
+            names::HOLD_PARTITION,
+            is_rolling(adapter)
         ),
         Means::Held(fields) => {
             let fixed: Vec<_> = fields.iter().map(is_fixed).collect();
@@ -72,10 +73,9 @@ pub fn may_be_loosened(adapter: &dyn Adapter) -> [Value; 2] {
         json!({
             "name": "not-held",
             "expression": format!(
-                "!({fully} && {} && \
+                "!({fully} && \
                  object.metadata.?annotations[?{held}].hasValue() && \
                  object.metadata.?annotations[?{guard}] == oldObject.metadata.?annotations[?{guard}])",
-                is_rolling(adapter),
             ),
         }),
         json!({

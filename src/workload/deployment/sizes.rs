@@ -71,23 +71,25 @@ impl Sizes {
         (0..self.sets.len()).filter(|place| Some(*place) != self.update)
     }
 
-    /// The size of each ReplicaSet in the end, and of the one that has yet to be made.
+    /// The size of each ReplicaSet in the end, and of the one that has yet to be made. Pods of the present template that are more
+    /// than the step has, after a jump back say, are only taken away where the Deployment is to have fewer.
     fn targets(&self) -> Targets {
         let kept = self.replicas.saturating_sub(self.exposed);
         let mut of = vec![0; self.sets.len()];
+        let wanted = |place: usize| self.sets[place].wanted;
         let update = match self.keeper() {
             Some(keeper) => {
-                of[keeper] = kept;
-                self.exposed
+                let most = self.replicas - wanted(keeper).min(kept);
+                let update = self.update.map_or(0, wanted).min(most).max(self.exposed);
+                of[keeper] = self.replicas - update;
+                update
             }
             None if self.back => {
                 let left = self.keep_largest(&mut of, kept);
                 self.replicas - left
             }
             // Nobody is left that could have the others; the Deployment's controller gives all to this one.
-            None => self
-                .exposed
-                .max(self.update.map_or(0, |place| self.sets[place].wanted)),
+            None => self.update.map_or(0, wanted).max(self.exposed),
         };
         if let Some(place) = self.update {
             of[place] = update;

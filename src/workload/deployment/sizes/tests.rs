@@ -212,6 +212,19 @@ fn another_version_takes_the_place_of_the_one_before() {
 }
 
 #[test]
+fn updated_pods_are_taken_away_only_where_there_are_to_be_fewer_pods() {
+    let mut world = world(5, 1, 1, 0);
+    (world.sets[STABLE], world.sets[UPDATE]) = (Pods::of(2, 2, false), Pods::of(3, 3, false));
+    world.made = true;
+    assert_eq!(world.sizes().next(), []);
+    // From ten pods, five of them updated, to five.
+    (world.sets[STABLE], world.sets[UPDATE]) = (Pods::of(5, 5, false), Pods::of(5, 5, false));
+    world.exposed = 3;
+    world.settle();
+    assert_eq!(world.wants(), [2, 0, 3]);
+}
+
+#[test]
 fn where_the_stable_set_has_gone_nobody_is_sent_away() {
     let mut world = world(5, 1, 1, 0);
     (world.sets[STABLE], world.made) = (Pods::of(0, 0, false), true);
@@ -242,11 +255,13 @@ proptest! {
         };
         world.sets[STABLE].start();
         world.settle();
-        let broken = world.sets[UPDATE].broken;
-        if back && !broken {
-            prop_assert_eq!(world.wants(), [0, 0, replicas]);
-        } else if !broken {
-            prop_assert_eq!(world.wants(), [replicas - world.exposed, 0, world.exposed]);
+        let wants = world.wants();
+        if !world.sets[UPDATE].broken {
+            prop_assert_eq!(&wants, &[replicas - wants[UPDATE], 0, wants[UPDATE]]);
+            prop_assert!(wants[UPDATE] >= world.exposed);
+            // No more of the present template than before, unless nobody else was there.
+            let alone = stable.wanted == 0 && earlier.wanted == 0;
+            prop_assert!(alone || wants[UPDATE] <= update.wanted.max(world.exposed), "{:?}", wants);
         }
         // Once more on a world that is done.
         prop_assert_eq!(world.sizes().next(), []);

@@ -1,0 +1,40 @@
+//! What is installed: archives for krew, the chart, the image, alerts. Checked by the tools that read them.
+
+mod chart;
+mod health;
+mod image;
+mod install;
+mod krew;
+mod monitoring;
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// A path of the repository.
+fn repository(path: &str) -> PathBuf {
+    let tests = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    tests.parent().unwrap().join(path)
+}
+
+/// What a command prints.
+///
+/// # Panics
+/// It fails.
+fn answer(command: &mut Command) -> String {
+    let output = run(command);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn run(command: &mut Command) -> Output {
+    command.stdin(std::process::Stdio::null());
+    command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
