@@ -5,7 +5,8 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::*;
-use crate::workload::{Guard, PodView, TemplateId, with_revisions};
+use crate::admission::workload::{Write, review};
+use crate::workload::{Freedom, Guard, PodView, TemplateId, with_revisions};
 
 const NOW: &str = "2026-01-01T00:01:00Z";
 
@@ -116,6 +117,47 @@ fn what_becomes_available_without_an_event_is_looked_at_again() {
     };
     assert_eq!(wake(60), None);
     assert_eq!(wake(90), Some("2026-01-01T00:01:30Z".parse().unwrap()));
+}
+
+#[test]
+fn the_update_type_is_held_and_given_back_and_the_rest_is_peoples() {
+    let at_rest = |version: u32| {
+        let free = json!({names::IN_PROGRESSING: null, names::GRANTED_PARTITION: null});
+        object(&json!({"metadata": {"namespace": "ns", "annotations": free},
+            "spec": {"template": {"v": version}, "updateStrategy": {"type": "RollingUpdate"}}}))
+    };
+    let stored = |old: &Value, new: &Value| {
+        let write = Write {
+            old,
+            new,
+            by_controller: false,
+            claimed_by: None,
+        };
+        let mut stored = new.clone();
+        json_patch::patch(&mut stored, &review(&DAEMONSET, write).patch).unwrap();
+        stored
+    };
+    let held = stored(&at_rest(1), &at_rest(2));
+    let view = DAEMONSET.view(&held).unwrap();
+    assert_eq!(held["spec"]["updateStrategy"]["type"], "OnDelete");
+    assert_eq!(
+        (view.partition_in_force(), view.other_strategy),
+        (names::HOLD_PARTITION, None)
+    );
+    // Applied again, with other values.
+    let mut applied = at_rest(2);
+    applied["metadata"]["annotations"] = held["metadata"]["annotations"].clone();
+    applied["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = json!("50%");
+    let mut object = stored(&held, &applied);
+    assert_eq!(object["spec"]["updateStrategy"]["type"], "OnDelete");
+    let view = DAEMONSET.view(&object).unwrap();
+    let release = DAEMONSET.release(&view, Freedom::Free).build();
+    json_patch::patch(&mut object, &release).unwrap();
+    assert_eq!(
+        object["spec"]["updateStrategy"],
+        applied["spec"]["updateStrategy"]
+    );
+    assert_eq!(object["metadata"]["annotations"], json!({}));
 }
 
 /// What may happen, beside our moves.
