@@ -10,7 +10,7 @@ use support::{Installation, eventually, installed};
 use crate::courses::Subject;
 use crate::gate::Gate;
 use crate::ground::Ground;
-use crate::scene::{APP, SOON, Scene, assert_free, condition, mark};
+use crate::scene::{APP, SOON, Scene, assert_free, condition, image, mark};
 
 fn apps(kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", kind))
@@ -349,6 +349,26 @@ async fn deployments_are_held_by_the_webhook() {
         json!({"matchLabels": {names::WORKLOAD_TYPE: "deployment"}})
     );
     assert!(entry["namespaceSelector"].to_string().contains("kube-system"));
+}
+
+/// To the controller of Deployments an empty member makes another template.
+#[tokio::test]
+async fn a_template_that_differs_in_an_empty_member_takes_steps() {
+    let subject = subject("empty", rolling(json!(1), json!(0))).await;
+    let scene = &subject.scene;
+    subject.set().await;
+    let mut template = image("v1");
+    template["spec"]["template"]["spec"]["containers"][0]["securityContext"] = json!({});
+    scene.patch_app(template).await;
+    scene.wait_state(1, "StepPaused").await;
+    eventually(SOON, "one pod of five", async || {
+        let sizes: Vec<_> = sets(scene).await.into_iter().map(|(.., size)| size).collect();
+        match &sizes[..] {
+            [1, 4] | [4, 1] => Ok(()),
+            _ => Err(format!("{sizes:?}")),
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
