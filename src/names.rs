@@ -99,6 +99,12 @@ pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 /// Annotation by which the controller of Deployments knows a ReplicaSet that it has sized for so many replicas. It takes one with
 /// another number for a sign that the Deployment is being scaled.
 pub const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
+/// Annotation of a DaemonSet and of its revisions: which template in a row it is.
+pub const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+/// Label of a DaemonSet's pods with the same number.
+pub const POD_TEMPLATE_GENERATION: &str = "pod-template-generation";
+/// Annotation of a pod by which people say what its deletion costs.
+pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// Annotation that operators of Kruise put on a pod whose containers they replace in place.
 pub const IN_PLACE_UPDATE_STATE: &str = "apps.kruise.io/inplace-update-state";
 /// Label (or annotation) of a workload by which people name a release, and label of the pods of that release.

@@ -1,6 +1,6 @@
 //! Counting pods, and the ways out of a release that are the same for every ending.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::EditKind;
 use super::decide::Present;
@@ -61,9 +61,7 @@ pub(super) fn updated(view: &View, children: Children<'_>) -> Option<Updated> {
     }
 }
 
-/// When the updated pods that are ready, but have not been for `minReadySeconds` yet, will have been. One whose time lies further
-/// ahead than that was stamped by another clock, or the clock has been set back since: it would be waited for as long as the clocks
-/// differ.
+/// When the updated pods that are ready, but have not been for `minReadySeconds` yet, will have been.
 pub(super) fn fresh<'a>(
     view: &'a View,
     children: Children<'a>,
@@ -73,12 +71,9 @@ pub(super) fn fresh<'a>(
         Children::Pods(pods) => pods,
         Children::Unknown => &[],
     };
-    let seconds = SignedDuration::from_secs(view.min_ready_seconds.into());
+    let seconds = view.min_ready_seconds;
     let updated = updated_pods(view, pods).filter(|pod| pod.ready);
-    let measured =
-        updated.filter_map(move |pod| pod.since.filter(|since| since.duration_since(now) <= seconds));
-    let counts = measured.filter_map(move |since| since.checked_add(seconds).ok());
-    counts.filter(move |at| *at > now)
+    updated.filter_map(move |pod| pod.fresh_until(seconds, now))
 }
 
 /// The pods that run the update revision; all of them where they cannot be told apart, and none while the operator has not seen

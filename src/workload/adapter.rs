@@ -2,6 +2,7 @@ use serde_json::Value;
 
 use super::advanced_daemonset::ADVANCED_DAEMONSET;
 use super::cloneset::CLONESET;
+use super::daemonset::DAEMONSET;
 use super::deployment::DEPLOYMENT;
 use super::drive::{Drive, Driven};
 use super::means::Means;
@@ -125,7 +126,13 @@ pub trait Adapter: std::fmt::Debug + Send + Sync {
 }
 
 /// All adapters.
-pub static ADAPTERS: [&dyn Adapter; 4] = [&STATEFULSET_LIKE, &CLONESET, &ADVANCED_DAEMONSET, &DEPLOYMENT];
+pub static ADAPTERS: [&dyn Adapter; 5] = [
+    &STATEFULSET_LIKE,
+    &CLONESET,
+    &ADVANCED_DAEMONSET,
+    &DAEMONSET,
+    &DEPLOYMENT,
+];
 
 /// The adapter of a kind. `None` for built-in kinds that are not supported.
 ///
@@ -135,6 +142,7 @@ pub static ADAPTERS: [&dyn Adapter; 4] = [&STATEFULSET_LIKE, &CLONESET, &ADVANCE
 pub fn adapter_for(kind: &GroupKind) -> Option<&'static dyn Adapter> {
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("apps" | "apps.kruise.io", "StatefulSet") => Some(&STATEFULSET_LIKE),
+        ("apps", "DaemonSet") => Some(&DAEMONSET),
         ("apps", "Deployment") => Some(&DEPLOYMENT),
         ("apps.kruise.io", "CloneSet") => Some(&CLONESET),
         ("apps.kruise.io", "DaemonSet") => Some(&ADVANCED_DAEMONSET),

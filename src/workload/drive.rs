@@ -46,8 +46,11 @@ pub enum Move {
         /// The patch.
         patch: Patch,
     },
-    /// Delete a pod, if it is still the very pod in the very state that was seen.
+    /// Delete a pod, if it is still the very pod in the very state that was seen. The workload's operator makes another one, of the
+    /// newest template.
     Delete {
+        /// What the workload has to be like.
+        premise: Premise,
         /// Name of the pod.
         pod: String,
         /// Its UID.
@@ -55,4 +58,46 @@ pub enum Move {
         /// Its resource version.
         resource_version: String,
     },
+    /// Make a pod of an earlier revision where another one leaves.
+    PutBack(Box<PutBack>),
+}
+
+/// A pod that leaves its node, and the revision of the one that comes instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PutBack {
+    /// What the workload has to be like.
+    pub premise: Premise,
+    /// Name of the revision.
+    pub revision: String,
+    /// Name of the node.
+    pub node: String,
+    /// Name of the pod that leaves.
+    pub pod: String,
+    /// Its UID.
+    pub uid: String,
+    /// It is deleted, if it is still in the state of this resource version; `None`: it has been asked to leave already.
+    pub resource_version: Option<String>,
+}
+
+/// What was seen of a workload, for writes to other objects, which cannot test it. Another template or grant voids them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Premise {
+    /// UID of the workload.
+    pub uid: String,
+    /// Its generation.
+    pub generation: i64,
+    /// Its grant, as the mark has it.
+    pub granted: Option<String>,
+}
+
+impl Premise {
+    /// What this view shows.
+    #[must_use]
+    pub fn of(view: &View) -> Self {
+        Self {
+            uid: view.uid.clone(),
+            generation: view.generation,
+            granted: view.hold().and_then(|hold| hold.granted_text.clone()),
+        }
+    }
 }

@@ -6,6 +6,7 @@
 mod adapter;
 mod advanced_daemonset;
 mod cloneset;
+pub mod daemonset;
 mod deployment;
 mod drive;
 pub mod marks;
@@ -27,7 +28,7 @@ use serde_json::Value;
 use crate::names;
 
 pub use adapter::{ADAPTERS, Adapter, Freedom, UpdateOrder, adapter_for};
-pub use drive::{Drive, Driven, Move};
+pub use drive::{Drive, Driven, Move, Premise, PutBack};
 pub use marks::{Guard, Hold, Marks, Original};
 pub(crate) use means::parts;
 pub use means::{Fixed, HeldField, Means, NotKept};

@@ -31,6 +31,12 @@ pub struct PodView {
     /// Batch that the pod came with, as the label [`names::ROLLOUT_BATCH_ID`] has it; people may have written anything.
     #[serde(skip)]
     pub batch_id: Option<String>,
+    /// Name of the node that it runs on or, while it is not scheduled, is bound to by name.
+    #[serde(skip)]
+    pub node: Option<String>,
+    /// What its deletion costs, by people's annotation: of two pods the cheaper one goes first.
+    #[serde(skip)]
+    pub deletion_cost: i32,
     /// Condition Ready is True, and so are those of all readiness gates.
     pub ready: bool,
     /// Deletion has been asked for.
@@ -90,6 +96,8 @@ impl PodView {
             revision: label(names::CONTROLLER_REVISION_HASH).or_else(|| label(names::POD_TEMPLATE_HASH)),
             rollout_id: label(names::ROLLOUT_ID),
             batch_id: label(names::ROLLOUT_BATCH_ID),
+            node: node(&pod["spec"]),
+            deletion_cost: deletion_cost(metadata),
             ready,
             terminating,
             finished: matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded")),
@@ -109,6 +117,16 @@ impl PodView {
         } else {
             self.since
         }
+    }
+
+    /// Until when it counts as not available yet, although it is ready; `None` once it has been ready for so many seconds. A time that
+    /// lies further ahead than that was stamped by another clock, or the clock has been set back since: it would be waited for as
+    /// long as the clocks differ.
+    #[must_use]
+    pub fn fresh_until(&self, min_ready_seconds: u32, now: Timestamp) -> Option<Timestamp> {
+        let seconds = SignedDuration::from_secs(min_ready_seconds.into());
+        let since = self.since.filter(|since| since.duration_since(now) <= seconds)?;
+        since.checked_add(seconds).ok().filter(|until| *until > now)
     }
 
     /// Whether another state of the pod differs in nothing but its resource version.
@@ -149,6 +167,29 @@ pub fn names_revision(label: &str, revision: &str) -> bool {
         rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('-'))
     };
     !label.is_empty() && !revision.is_empty() && (ends(revision, label) || ends(label, revision))
+}
+
+fn node(spec: &Value) -> Option<String> {
+    // As the DaemonSet controller binds its pods.
+    let by_name = || {
+        let required = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
+        let terms = spec.pointer(required)?["nodeSelectorTerms"].as_array()?;
+        let mut fields = terms
+            .iter()
+            .flat_map(|term| term["matchFields"].as_array())
+            .flatten();
+        let name = fields.find(|field| field["key"] == "metadata.name" && field["operator"] == "In")?;
+        text(&name["values"][0])
+    };
+    text(&spec["nodeName"]).or_else(by_name)
+}
+
+/// An annotation that is no 32-bit integer counts as absent, as it does for Kubernetes.
+fn deletion_cost(metadata: &Value) -> i32 {
+    let cost = metadata["annotations"].get(names::POD_DELETION_COST);
+    cost.and_then(Value::as_str)
+        .and_then(|cost| cost.parse().ok())
+        .unwrap_or(0)
 }
 
 /// When an operator of Kruise has last replaced containers of the pod in place; they count as begun again then.

@@ -141,11 +141,12 @@ impl Revision {
     }
 }
 
-/// The revision of a template; of several the oldest, as Kubernetes itself picks.
+/// The revision of a template: the one that is the same to the last member, where there is one, and of several the oldest, as
+/// Kubernetes itself picks.
 #[must_use]
 pub fn revision_of<'a>(revisions: &'a [Revision], template: &TemplateId) -> Option<&'a Revision> {
     let of_template = revisions.iter().filter(|revision| revision.is_of(template));
-    of_template.min_by_key(|revision| (revision.created, &revision.name))
+    of_template.min_by_key(|revision| (revision.template != *template, revision.created, &revision.name))
 }
 
 /// Fills in what the status of a workload does not say: the revisions of its present and of its stable template. `next` is how the
@@ -204,5 +205,21 @@ mod tests {
         ];
         let found = revision_of(&all, &TemplateId::of(&template("a")));
         assert_eq!(found.map(|revision| revision.name.as_str()), Some("a"));
+    }
+
+    #[test]
+    fn of_records_that_differ_in_empty_members_the_same_one_counts() {
+        let record = |name: &str, template: &Value| {
+            let object = json!({"metadata": {"name": name}, "data": {"spec": {"template": template}}});
+            Revision::read(RevisionKind::ControllerRevision, &object)
+        };
+        let mut other = template("a");
+        other["metadata"]["annotations"] = json!({});
+        let all = [record("a", &template("a")), record("b", &other)];
+        let found =
+            |template: &Value| revision_of(&all, &TemplateId::of(template)).map(|found| found.name.as_str());
+        assert_eq!((found(&template("a")), found(&other)), (Some("a"), Some("b")));
+        other["spec"]["volumes"] = json!([]);
+        assert_eq!(found(&other), Some("a"));
     }
 }

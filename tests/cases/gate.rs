@@ -220,10 +220,11 @@ fn is_ready(object: &DynamicObject) -> bool {
     conditions.is_some_and(|all| all.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"))
 }
 
-/// What is granted, while the fields that hold a Deployment do.
+/// What is granted, while the fields that hold a Deployment or a DaemonSet do.
 fn granted(object: &DynamicObject) -> Option<i64> {
     let spec = &object.data["spec"];
-    let holds = spec["paused"] == true && spec["strategy"] == json!({"type": "Recreate"});
+    let deployment = spec["paused"] == true && spec["strategy"] == json!({"type": "Recreate"});
+    let holds = deployment || spec["updateStrategy"]["type"] == "OnDelete";
     let grant = object.annotations().get(names::GRANTED_PARTITION)?;
     grant.parse().ok().filter(|_| holds)
 }

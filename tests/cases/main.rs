@@ -15,6 +15,7 @@ mod connections;
 mod control_plane;
 mod counts;
 mod courses;
+mod daemonset;
 mod deployment;
 mod diagnosis;
 mod faults;

@@ -22,6 +22,10 @@ pub(super) fn documents(args: &Manifests) -> Result<Vec<Document>, Error> {
         gathering_role().into(),
         base_role(args.pods.replace_stuck_pods).into(),
         Document {
+            comment: Some(DAEMONSETS_HINT.to_owned()),
+            object: daemonsets(),
+        },
+        Document {
             comment: Some(custom_kind_hint()?),
             object: workloads("statefulsets", "apps", &["statefulsets"]),
         },
@@ -139,6 +143,23 @@ fn deployments() -> Value {
         rules.push(sets);
     }
     role
+}
+
+const DAEMONSETS_HINT: &str = "DaemonSets have no partition, so their pods are replaced by the controller.\n\
+     Where none is released by a Rollout, this ClusterRole may be left out.";
+
+/// Enables DaemonSets. A pod's owner reference blocks the deletion of its owner, which some API servers allow only to those who may
+/// finalize that one.
+fn daemonsets() -> Value {
+    cluster_role(
+        &format!("{}-daemonsets", names::CLUSTER_ROLE),
+        &[names::AGGREGATE_TO_CONTROLLER],
+        json!([
+            { "apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["get", "list", "watch", "patch"] },
+            { "apiGroups": ["apps"], "resources": ["daemonsets/finalizers"], "verbs": ["update"] },
+            { "apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete"] },
+        ]),
+    )
 }
 
 /// Says how a custom kind is enabled, with an example.

@@ -126,8 +126,10 @@ fn flags_reach_every_place() {
 fn pods_are_deleted_only_where_stuck_ones_are_replaced() {
     for (flags, deletes) in [(&[][..], true), (&["--replace-stuck-pods=false"][..], false)] {
         let (_, documents) = read(flags);
+        // Those of DaemonSets are always the controller's to replace; that role may be left out.
         let mut rules = documents
             .iter()
+            .filter(|role| role["metadata"]["name"] != "kruise-rollout-controller-daemonsets")
             .filter_map(|role| role["rules"].as_array())
             .flatten();
         let granted = rules.any(|rule| {
@@ -187,6 +189,7 @@ fn the_controllers_role_gathers_what_is_labelled() {
         gathered,
         [
             "kruise-rollout-controller-base",
+            "kruise-rollout-controller-daemonsets",
             "kruise-rollout-controller-statefulsets",
             "kruise-rollout-controller-deployments",
             "kruise-rollout-controller-kruise",

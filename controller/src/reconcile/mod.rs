@@ -7,6 +7,7 @@ mod apply;
 mod guard;
 mod labels;
 mod moves;
+mod put_back;
 mod record;
 mod status;
 
@@ -289,7 +290,11 @@ async fn apply(
                 }
             }
             Action::Disown(workload) => apply::disown(context, key, workload).await?,
-            Action::Move(workload, to_move) => moves::carry_out(context, key, workload, to_move).await?,
+            Action::Move(workload, to_move) => {
+                if let Some(pause) = moves::carry_out(context, key, workload, to_move).await? {
+                    wake = wake.sooner(Timestamp::now() + pause);
+                }
+            }
             Action::Replace {
                 pod,
                 uid,

@@ -1,41 +1,73 @@
 //! Moving pods of workloads whose operator is kept from doing it.
 
+use std::time::Duration;
+
 use json_patch::Patch as JsonPatch;
 use kruise_rollout::names;
 use kruise_rollout::rollout::Workload;
-use kruise_rollout::workload::{Move, TemplateId, adapter_for};
+use kruise_rollout::workload::{Move, Premise, TemplateId, adapter_for};
+use kube::ResourceExt as _;
 use kube::api::{Patch, PostParams};
 
 use super::Error;
 use super::apply::delete_pod;
+use super::put_back::put_back;
 use crate::context::{Context, patch_params};
 use crate::triggers::put_revision;
 use crate::world::{Key, Place};
 
-/// Does one move.
+/// Does one move. Returns how long one has to wait that was made not long before.
 pub(super) async fn carry_out(
     context: &Context,
     key: &Key,
     workload: &Workload,
     to_move: &Move,
-) -> Result<(), Error> {
+) -> Result<Option<Duration>, Error> {
     match to_move {
         Move::Create {
             uid,
             template,
             replicas,
-        } => create(context, key, workload, (uid, template), *replicas).await,
-        Move::Resize { revision, patch } => resize(context, key, workload, revision, patch).await,
+        } => create(context, key, workload, (uid, template), *replicas).await?,
+        Move::Resize { revision, patch } => resize(context, key, workload, revision, patch).await?,
         Move::Delete {
+            premise,
             pod,
             uid,
             resource_version,
         } => {
+            holds(context, key, workload, premise).await?;
             delete_pod(context, key, pod, uid, resource_version).await?;
             tracing::info!(rollout = %key, pod, "Replaces a pod.");
             context.metrics.acted("move");
-            Ok(())
         }
+        Move::PutBack(back) => return put_back(context, key, workload, back).await,
+    }
+    Ok(None)
+}
+
+/// Sees that the workload is as it was seen: what its operator makes is of the newest template, and another one was not granted.
+pub(super) async fn holds(
+    context: &Context,
+    key: &Key,
+    workload: &Workload,
+    premise: &Premise,
+) -> Result<(), Error> {
+    let place = Place {
+        namespace: key.namespace.clone(),
+        workload: workload.clone(),
+    };
+    let api = context.api(&place).ok_or(Error::NoKind)?;
+    let object = api.get_metadata(&workload.name).await?;
+    let seen = Premise {
+        uid: object.uid().unwrap_or_default(),
+        generation: object.metadata.generation.unwrap_or_default(),
+        granted: object.annotations().get(names::GRANTED_PARTITION).cloned(),
+    };
+    if seen == *premise {
+        Ok(())
+    } else {
+        Err(Error::Stale)
     }
 }
 

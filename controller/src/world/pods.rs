@@ -25,6 +25,8 @@ struct Namespace {
     owners: HashMap<String, String>,
     /// Pod name → how often it may be labelled: its operator may take labels away that it does not know.
     paces: HashMap<String, Pace<Patch>>,
+    /// DaemonSet by UID, and node → how often a pod of a revision may be put there: the DaemonSet's controller may be there first.
+    put_back: HashMap<(String, String), Pace<String>>,
 }
 
 impl Pods {
@@ -122,6 +124,32 @@ impl Pods {
         if let Some(store) = self.namespaces.get_mut(namespace) {
             let pace = store.paces.entry(pod.pod.clone()).or_default();
             pace.wrote(pod.patch.clone(), now);
+        }
+    }
+
+    /// Until when a pod of this revision may not be put on the node of a DaemonSet again.
+    pub(crate) fn not_put_back_before(
+        &self,
+        namespace: &str,
+        spot: &(String, String),
+        revision: &str,
+        now: Instant,
+    ) -> Option<Instant> {
+        let pace = self.namespaces.get(namespace)?.put_back.get(spot)?;
+        pace.must_wait(&revision.to_owned(), now)
+    }
+
+    /// A pod of this revision has been put on the node of a DaemonSet.
+    pub(crate) fn was_put_back(
+        &mut self,
+        namespace: &str,
+        spot: (String, String),
+        revision: &str,
+        now: Instant,
+    ) {
+        if let Some(store) = self.namespaces.get_mut(namespace) {
+            let pace = store.put_back.entry(spot).or_default();
+            pace.wrote(revision.to_owned(), now);
         }
     }
 

@@ -65,6 +65,8 @@ impl World {
             .iter()
             .filter(|(_, pod)| Some(&pod.owner) == uid.as_ref())
             .map(|(ordinal, pod)| PodView {
+                node: None,
+                deletion_cost: 0,
                 name: format!("{APP}-{ordinal}"),
                 uid: pod.uid.clone(),
                 resource_version: version(pod),
