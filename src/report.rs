@@ -8,6 +8,7 @@ mod events;
 mod history;
 mod next;
 mod overlays;
+mod plain;
 mod pods;
 mod progress;
 mod rows;
@@ -23,6 +24,7 @@ pub use documents::{
 pub use events::{EventReport, fold};
 pub use history::{History, Recorded, RevisionReport, RevisionState, Source};
 pub use overlays::{Hidden, Overlay, OverlayKind, spec_changed};
+pub use plain::PlainStatus;
 pub use pods::Problem;
 pub use rows::{PodFacts, PodReport, PodRole, pod_reports};
 pub use state::{State, Verdict};

@@ -9,6 +9,7 @@ mod history;
 mod list;
 mod pods;
 pub(crate) mod reference;
+mod shortcut;
 pub(crate) mod status;
 pub(crate) mod steer;
 pub(crate) mod targets;
@@ -193,12 +194,6 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<RolloutCommand>,
     },
-    /// Same as rollout get
-    #[command(hide = true, alias = "describe", after_help = EXIT_CODES)]
-    Get(Get),
-    /// Same as rollout list
-    #[command(hide = true, alias = "ls", after_help = EXIT_CODES)]
-    List(ListRollouts),
     /// Prepare workloads for releases
     #[command(after_help = EXIT_CODES)]
     Workload {
@@ -213,12 +208,8 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// Show the versions of this plugin, the API server and the controller
     Version(Version),
-    /// Same as rollout approve
-    #[command(hide = true, after_help = EXIT_CODES)]
-    Approve(Approve),
-    /// Same as rollout undo
-    #[command(hide = true, after_help = EXIT_CODES)]
-    Undo(Undo),
+    #[command(flatten)]
+    Shortcut(shortcut::Shortcut),
     /// Print the completion script of a shell, or have kubectl complete this plugin
     Completion(completion::Completion),
 }

@@ -15,6 +15,7 @@ mod label;
 mod lint;
 mod list;
 mod pause;
+mod plain;
 mod plan;
 mod pods;
 mod print;
@@ -33,8 +34,7 @@ pub(crate) use list::Item;
 use clap::CommandFactory;
 use kruise_rollout::intent::Refusal;
 
-use crate::cli::{Cli, Command, RolloutCommand, WorkloadCommand};
-use crate::cluster::Cluster;
+use crate::cli::{Cli, Command, Connection, RolloutCommand, WorkloadCommand};
 use crate::connect::connect;
 use crate::error::Error;
 use crate::render;
@@ -47,28 +47,10 @@ use crate::ui::Ui;
 pub(crate) async fn run(cli: Cli, ui: &mut Ui) -> Result<u8, Error> {
     let connection = &cli.global.connection;
     match cli.command {
-        // These two do without a server.
-        Some(Command::Rollout {
-            command: Some(RolloutCommand::Plan(command)),
-        }) => plan::run(&command, connection, ui).await,
-        Some(Command::Rollout {
-            command: Some(RolloutCommand::Lint(command)),
-        }) => lint::run(&command, connection, ui).await,
         Some(Command::Rollout {
             command: Some(command),
-        }) => of_rollout(command, &connect(connection).await?, ui).await,
-        Some(Command::Approve(command)) => {
-            of_rollout(RolloutCommand::Approve(command), &connect(connection).await?, ui).await
-        }
-        Some(Command::Undo(command)) => {
-            of_rollout(RolloutCommand::Undo(command), &connect(connection).await?, ui).await
-        }
-        Some(Command::Get(command)) => {
-            of_rollout(RolloutCommand::Get(command), &connect(connection).await?, ui).await
-        }
-        Some(Command::List(command)) => {
-            of_rollout(RolloutCommand::List(command), &connect(connection).await?, ui).await
-        }
+        }) => of_rollout(command, connection, ui).await,
+        Some(Command::Shortcut(shortcut)) => of_rollout(shortcut.into(), connection, ui).await,
         Some(Command::Workload {
             command: Some(command),
         }) => match command {
@@ -86,28 +68,29 @@ pub(crate) async fn run(cli: Cli, ui: &mut Ui) -> Result<u8, Error> {
 }
 
 /// Commands about Rollouts.
-async fn of_rollout(command: RolloutCommand, cluster: &Cluster, ui: &mut Ui) -> Result<u8, Error> {
+async fn of_rollout(command: RolloutCommand, connection: &Connection, ui: &mut Ui) -> Result<u8, Error> {
     match command {
-        RolloutCommand::Approve(command) => approve::run(&command, cluster, ui).await,
-        RolloutCommand::Promote(command) => promote::run(&command, cluster, ui).await,
-        RolloutCommand::Pause(command) => pause::pause(&command, cluster, ui).await,
-        RolloutCommand::Resume(command) => pause::resume(&command, cluster, ui).await,
-        RolloutCommand::Jump(command) => jump::jump(&command, cluster, ui).await,
-        RolloutCommand::Retry(command) => jump::retry(&command, cluster, ui).await,
-        RolloutCommand::Restart(command) => restart::run(&command, cluster, ui).await,
-        RolloutCommand::Enable(command) => pause::enable(&command, cluster, ui).await,
-        RolloutCommand::Disable(command) => pause::disable(&command, cluster, ui).await,
-        RolloutCommand::Undo(command) => undo::undo(&command, cluster, ui).await,
-        RolloutCommand::Abort(command) => undo::abort(&command, cluster, ui).await,
-        RolloutCommand::Status(command) => status::run(&command, cluster, ui).await,
-        RolloutCommand::Wait(command) => status::wait(&command, cluster, ui).await,
-        RolloutCommand::Get(command) => get::run(&command, cluster, ui).await,
-        RolloutCommand::List(command) => rollouts::run(&command, cluster, ui).await,
-        RolloutCommand::Pods(command) => pods::run(&command, cluster, ui).await,
-        RolloutCommand::Events(command) => events::run(&command, cluster, ui).await,
-        RolloutCommand::History(command) => history::run(&command, cluster, ui).await,
-        RolloutCommand::Explain(command) => explain::run(&command, cluster, ui).await,
-        RolloutCommand::Plan(_) | RolloutCommand::Lint(_) => Ok(0),
+        RolloutCommand::Approve(command) => approve::run(&command, &connect(connection).await?, ui).await,
+        RolloutCommand::Promote(command) => promote::run(&command, &connect(connection).await?, ui).await,
+        RolloutCommand::Pause(command) => pause::pause(&command, &connect(connection).await?, ui).await,
+        RolloutCommand::Resume(command) => pause::resume(&command, &connect(connection).await?, ui).await,
+        RolloutCommand::Jump(command) => jump::jump(&command, &connect(connection).await?, ui).await,
+        RolloutCommand::Retry(command) => jump::retry(&command, &connect(connection).await?, ui).await,
+        RolloutCommand::Restart(command) => restart::run(&command, &connect(connection).await?, ui).await,
+        RolloutCommand::Enable(command) => pause::enable(&command, &connect(connection).await?, ui).await,
+        RolloutCommand::Disable(command) => pause::disable(&command, &connect(connection).await?, ui).await,
+        RolloutCommand::Undo(command) => undo::undo(&command, &connect(connection).await?, ui).await,
+        RolloutCommand::Abort(command) => undo::abort(&command, &connect(connection).await?, ui).await,
+        RolloutCommand::Status(command) => status::run(&command, &connect(connection).await?, ui).await,
+        RolloutCommand::Wait(command) => status::wait(&command, &connect(connection).await?, ui).await,
+        RolloutCommand::Get(command) => get::run(&command, &connect(connection).await?, ui).await,
+        RolloutCommand::List(command) => rollouts::run(&command, &connect(connection).await?, ui).await,
+        RolloutCommand::Pods(command) => pods::run(&command, &connect(connection).await?, ui).await,
+        RolloutCommand::Events(command) => events::run(&command, &connect(connection).await?, ui).await,
+        RolloutCommand::History(command) => history::run(&command, &connect(connection).await?, ui).await,
+        RolloutCommand::Explain(command) => explain::run(&command, &connect(connection).await?, ui).await,
+        RolloutCommand::Plan(command) => plan::run(&command, connection, ui).await,
+        RolloutCommand::Lint(command) => lint::run(&command, connection, ui).await,
     }
 }
 

@@ -26,7 +26,7 @@ mod tests {
     fn it_watches_only_when_asked() {
         let watches = |line: &str| match Cli::try_parse_from(line.split(' ')).unwrap().command {
             Some(
-                Command::Get(get)
+                Command::Shortcut(crate::cli::shortcut::Shortcut::Get(get))
                 | Command::Rollout {
                     command: Some(RolloutCommand::Get(get)),
                 },

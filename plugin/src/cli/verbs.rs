@@ -3,7 +3,7 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Verbs of kubectl that OpenKruise's plugin repeats, and this one does not.
-const KUBECTL: [&str; 15] = [
+const KUBECTL: [&str; 14] = [
     "api-resources",
     "api-versions",
     "apply",
@@ -12,7 +12,6 @@ const KUBECTL: [&str; 15] = [
     "diff",
     "exec",
     "expose",
-    "get",
     "kustomize",
     "patch",
     "plugin",
@@ -34,8 +33,7 @@ pub(crate) fn pointer(error: &clap::Error) -> Option<String> {
     let verb = verb.as_str();
     let way = match verb {
         "set" => "use kubectl set, or kubectl patch for custom workloads".to_owned(),
-        "restart" => "use kubectl rollout restart, or kubectl patch for custom workloads".to_owned(),
-        "describe" => "use kubectl kruise rollout status NAME --watch=false".to_owned(),
+        "restart" | "pause" | "resume" | "history" => format!("use kubectl kruise rollout {verb}"),
         verb if KUBECTL.contains(&verb) => format!("use kubectl {verb}"),
         verb if OPENKRUISE.contains(&verb) => {
             format!("use {verb} of OpenKruise's own plugin, https://github.com/openkruise/kruise-tools")

@@ -2,7 +2,7 @@
 
 use kruise_rollout::api::v1beta1::{Rollout, WorkloadRef};
 use kruise_rollout::lens::FieldError;
-use kruise_rollout::workload::{GroupKind, TypeLabel, View, adapter_for};
+use kruise_rollout::workload::{GroupKind, View, adapter_for};
 use kube::api::ApiResource;
 use kube::core::GroupVersionKind;
 use serde_json::Value;
@@ -45,25 +45,6 @@ impl Workload {
     /// What is read of it; `None` for kinds that are not supported.
     pub(crate) fn view(&self) -> Option<Result<View, FieldError>> {
         adapter_for(&self.kind()).map(|adapter| adapter.view(&self.object))
-    }
-
-    /// What is shown of it. Deployments and DaemonSets, which only the existing controller governs, read like kinds that have an
-    /// adapter here.
-    pub(crate) fn shown(&self) -> Option<Result<View, FieldError>> {
-        let alike = match (self.resource.group.as_str(), self.resource.kind.as_str()) {
-            ("apps", "Deployment") => ("apps", "StatefulSet"),
-            ("apps", "DaemonSet") => ("apps.kruise.io", "DaemonSet"),
-            _ => return self.view(),
-        };
-        self.view().or_else(|| {
-            let (group, kind) = (alike.0.to_owned(), alike.1.to_owned());
-            let view = adapter_for(&GroupKind { group, kind })?.view(&self.object);
-            // Their label is not ours to judge.
-            Some(view.map(|view| View {
-                label: TypeLabel::Right,
-                ..view
-            }))
-        })
     }
 
     /// The selector of its pods, for a list; `None` when it has none.

@@ -116,7 +116,7 @@ impl World {
     pub(super) fn take_workload(&mut self, workload: Option<&Workload>) -> Option<String> {
         self.changed =
             workload.and_then(|workload| spec_changed(&workload.object["metadata"]["managedFields"]));
-        self.known = match workload.map(Workload::shown) {
+        self.known = match workload.map(Workload::view) {
             None => Known::Missing,
             Some(Some(Ok(view))) => Known::Present(Box::new(view)),
             Some(Some(Err(_)) | None) => Known::Unknown,

@@ -1,5 +1,7 @@
 use kruise_rollout::report::{RolloutReport, Verdict};
 
+use super::label::find;
+use super::plain;
 use crate::cli::{Output, Status, Wait};
 use crate::cluster::Cluster;
 use crate::error::Error;
@@ -9,7 +11,17 @@ use crate::ui::Ui;
 use crate::{render, target};
 
 pub(super) async fn run(command: &Status, cluster: &Cluster, ui: &mut Ui) -> Result<u8, Error> {
-    let targets = targets(&command.targets, cluster).await?;
+    let targets = match targets(&command.targets, cluster).await {
+        // What no Rollout releases has a status of its own.
+        Err(error @ Error::NoRollout { .. }) => match target::targets(&command.targets)?.as_slice() {
+            [target] => {
+                let workload = find(cluster, target).await?;
+                return plain::run(command, &workload, cluster, ui).await;
+            }
+            _ => return Err(error),
+        },
+        targets => targets?,
+    };
     if command.watch {
         return follow(targets, command.until, &command.follow, command.output, ui).await;
     }

@@ -127,3 +127,49 @@ fn a_selection_takes_all_that_it_finds() {
         (1, "error: no rollouts found in namespace shop\n")
     );
 }
+
+/// A set of 5, of which the partition keeps 3 back.
+fn alone(updated: u32) -> serde_json::Value {
+    json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db", "namespace": "shop", "uid": "u", "generation": 2,
+            "resourceVersion": "5"},
+        "spec": {"replicas": 5, "template": {}, "updateStrategy": {"rollingUpdate": {"partition": 3}}},
+        "status": {"observedGeneration": 2, "readyReplicas": 5, "updatedReplicas": updated}})
+}
+
+#[test]
+fn r68_a_workload_without_a_rollout_has_a_status_that_ends() {
+    let rest = two();
+    let server = Server::start(move |request| match request.path.as_str() {
+        "/apis/apps/v1/namespaces/shop/statefulsets/db" => Answer::Object(200, alone(1)),
+        "/apis/apps/v1/namespaces/shop/statefulsets" if !request.is_watch() => {
+            super::world::list(vec![alone(2)])
+        }
+        _ => rest(request),
+    });
+    let once = call(&server, "rollout status sts/db --watch=false");
+    assert_eq!(
+        (once.code, once.out.as_str()),
+        (
+            0,
+            "statefulset.apps/db: waiting: 1 of 2 pods are updated, 5 of 5 are ready\n"
+        ),
+        "{}",
+        once.err
+    );
+    let followed = call(&server, "rollout status sts/db --timeout=20s");
+    let lines: Vec<_> = followed.out.lines().collect();
+    assert_eq!(followed.code, 0, "{}", followed.err);
+    assert_eq!(
+        lines[1..],
+        [
+            "statefulset.apps/db: partitioned roll out complete: 2 of 2 pods are updated, 5 of 5 are ready, and the partition \
+             keeps back 3"
+        ]
+    );
+    let json = call(&server, "rollout status sts/db --watch=false -o json");
+    let document: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(
+        (&document["kind"], &document["complete"]),
+        (&json!("WorkloadStatus"), &json!(false))
+    );
+}
