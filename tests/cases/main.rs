@@ -21,6 +21,7 @@ mod gate;
 mod ground;
 mod guard;
 mod hold;
+mod idle;
 mod kinds;
 mod kruise;
 mod live;
