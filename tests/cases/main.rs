@@ -23,6 +23,7 @@ mod gate;
 mod ground;
 mod guard;
 mod hold;
+mod idle;
 mod kinds;
 mod kruise;
 mod live;

@@ -22,7 +22,7 @@ use crate::context::Context;
 use crate::world::Place;
 
 /// Path of the mutating webhook.
-pub(crate) const MUTATE: &str = "/mutate";
+pub const MUTATE: &str = "/mutate";
 /// Path of the validating webhook of Rollouts.
 pub(crate) const VALIDATE: &str = "/validate";
 /// Path of the validating webhook of workloads.
@@ -248,33 +248,14 @@ fn examine(context: &Context, request: &Request) -> Answer {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
     use kruise_rollout::workload::{Guard, TemplateId};
-    use kube::{Client, Config};
-    use tokio::sync::{Notify, mpsc, watch};
 
     use super::*;
-    use crate::queue::Queue;
-    use crate::world::World;
+    use crate::webhook::alone;
 
-    fn context() -> Context {
-        let (events, _) = mpsc::channel(1);
-        // Nobody is asked.
-        let client = Client::try_from(Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
-        Context {
-            client,
-            namespace: "ops".to_owned(),
-            username: "controller".to_owned(),
-            replace_stuck_pods: false,
-            world: World::default(),
-            queue: Queue::new(),
-            metrics: Arc::default(),
-            kinds_changed: Notify::new(),
-            releases_changed: Notify::new(),
-            definitions: watch::Sender::new(0),
-            registered: watch::Sender::new(Vec::new()),
-            events,
-        }
-    }
+    /// The most allocations in the review of a small object.
+    const MOST_ALLOCATIONS: u64 = 400;
 
     /// A template change of an app with these annotations.
     fn review(annotations: &Value) -> Vec<u8> {
@@ -292,9 +273,39 @@ mod tests {
         serde_json::from_slice(&bytes).unwrap()
     }
 
+    /// How often memory is allocated for the review of a held change, where so many Rollouts guard workloads.
+    async fn allocations(rollouts: u32) -> u64 {
+        let context = alone::context().unwrap();
+        for number in 0..rollouts {
+            let rollout = json!({
+                "metadata": {"name": format!("ro-{number}"), "namespace": "shop"},
+                "spec": {"strategy": {}, "workloadRef": {"apiVersion": "example.io/v1", "kind": "MyStatefulApp",
+                    "name": if number == 0 { "my-app".to_owned() } else { format!("app-{number}") }}},
+                "status": {"conditions": [{"type": "Guarded", "status": "True"}]},
+            });
+            context
+                .world
+                .put_rollout(serde_json::from_value(rollout).unwrap());
+        }
+        context.world.rollouts_known();
+        let text = Guard::text("u", "ro-0", &TemplateId::of(&json!({})));
+        let body = review(&json!({names::GUARDED_BY: text}));
+        let review = || answer(&context, &body, judge).now_or_never().unwrap();
+        // What is made once, such as a series of the metrics, is no part of it.
+        review();
+        allocation_counter::measure(|| drop(review())).count_total
+    }
+
+    #[tokio::test]
+    async fn a_review_costs_the_same_among_few_and_many_rollouts() {
+        let (few, many) = (allocations(10).await, allocations(1_000).await);
+        assert_eq!(few, many);
+        assert!(few <= MOST_ALLOCATIONS, "{few}");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn r62_nobodys_is_not_said_before_the_rollouts_are_known() {
-        let context = context();
+        let context = alone::context().unwrap();
         let unmarked = review(&json!({}));
         let early = answer(&context, &unmarked, judge).await;
         assert_eq!(early.status(), StatusCode::SERVICE_UNAVAILABLE);
