@@ -249,9 +249,12 @@ pub struct Diagnosis {
 #[must_use]
 pub fn doctor(facts: &Facts) -> Diagnosis {
     let mut findings = all(facts);
+    // Without Rollouts most checks have nothing to look at; that they may not be listed is why.
+    let unseen = facts.rollouts.why_not().filter(|_| facts.subjects.is_empty());
+    let why = unseen.as_deref().unwrap_or("nothing of this kind to look at");
     for check in Check::ALL {
         if !findings.iter().any(|finding| finding.check == check) {
-            findings.push(Finding::skip(check, "nothing of this kind to look at"));
+            findings.push(Finding::skip(check, why));
         }
     }
     findings.sort_by_key(|finding| finding.check);

@@ -128,3 +128,54 @@ pub const APPROVED_AT: &str = "rollouts.kruise.io/approved-at";
 pub const APPROVED_STEP: &str = "rollouts.kruise.io/approved-step";
 /// Annotation on a Rollout: why it was approved last.
 pub const APPROVED_REASON: &str = "rollouts.kruise.io/approved-reason";
+
+/// Whether a label of DNS: lower-case letters and digits, and hyphens between them; at most 63.
+#[must_use]
+pub fn is_label(text: &str) -> bool {
+    is_part(text) && text.len() <= 63
+}
+
+/// Whether an object may be called so: parts as [`is_label`] has them, of any length, with dots between; at most 253 characters.
+#[must_use]
+pub fn is_object_name(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_part)
+}
+
+fn is_part(text: &str) -> bool {
+    let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let ends = [text.bytes().next(), text.bytes().next_back()];
+    ends.into_iter().all(|end| end.is_some_and(inside))
+        && text.bytes().all(|byte| inside(byte) || byte == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_objects_and_namespaces() {
+        for text in ["web", "0", "a-b", "my-app.v1", &"a".repeat(253)] {
+            assert!(is_object_name(text), "{text}");
+        }
+        for text in [
+            "",
+            ".",
+            "..",
+            "a..b",
+            "-a",
+            "a-",
+            "a.",
+            ".a",
+            "A",
+            "a/b",
+            "a_b",
+            "a b",
+            "é",
+            &"a".repeat(254),
+        ] {
+            assert!(!is_object_name(text), "{text}");
+        }
+        assert!(is_label("my-shop") && is_label(&"a".repeat(63)));
+        assert!(!is_label("my.shop") && !is_label(&"a".repeat(64)) && !is_label(""));
+    }
+}

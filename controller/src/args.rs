@@ -281,12 +281,7 @@ impl FromStr for WebhookUrl {
 
 /// Checks a namespace name: a DNS label of at most 63 characters.
 fn namespace(text: &str) -> Result<String, String> {
-    let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let bytes = text.as_bytes();
-    let ends = [bytes.first(), bytes.last()]
-        .into_iter()
-        .all(|end| end.is_some_and(|byte| inside(*byte)));
-    if ends && bytes.len() <= 63 && bytes.iter().all(|byte| inside(*byte) || *byte == b'-') {
+    if names::is_label(text) {
         Ok(text.to_owned())
     } else {
         Err("a namespace consists of at most 63 lower case letters, digits and inner hyphens".to_owned())

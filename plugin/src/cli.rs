@@ -20,6 +20,7 @@ pub(crate) mod writing;
 
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use diagnose::{Check, Doctor, Explain, Format, Lint, LintFormat, List, Plan};
@@ -114,7 +115,7 @@ pub(crate) enum Color {
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
     /// Path to the kubeconfig file to use
-    #[arg(long, global = true, value_name = "PATH")]
+    #[arg(long, global = true, value_name = "PATH", value_parser = OsStringValueParser::new().map(std::path::PathBuf::from))]
     pub(crate) kubeconfig: Option<std::path::PathBuf>,
     /// Name of the kubeconfig context to use
     #[arg(long, global = true, value_name = "NAME")]
@@ -126,7 +127,7 @@ pub(crate) struct Connection {
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) user: Option<String>,
     /// Namespace of the request
-    #[arg(short, long, global = true, value_name = "NAME")]
+    #[arg(short, long, global = true, value_name = "NAME", value_parser = namespace)]
     pub(crate) namespace: Option<String>,
     /// Address and port of the API server
     #[arg(short, long, global = true, value_name = "URL")]
@@ -173,9 +174,47 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// `--namespace`, where it says anything.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.namespace
+            .as_deref()
+            .filter(|namespace| !namespace.is_empty())
+    }
+
+    /// Flags that are empty say nothing, as for kubectl: scripts write `--context "$CONTEXT"`.
+    pub(crate) fn without_empty(mut self) -> Self {
+        for flag in [
+            &mut self.context,
+            &mut self.cluster,
+            &mut self.user,
+            &mut self.namespace,
+            &mut self.server,
+            &mut self.token,
+            &mut self.impersonate,
+            &mut self.impersonate_uid,
+            &mut self.certificate_authority,
+            &mut self.client_certificate,
+            &mut self.client_key,
+            &mut self.tls_server_name,
+        ] {
+            flag.take_if(|text| text.is_empty());
+        }
+        self.kubeconfig.take_if(|path| path.as_os_str().is_empty());
+        self
+    }
+
     /// What is said on the way.
     pub(crate) fn trace(&self) -> Trace {
         Trace::new(self.verbosity.unwrap_or_default().max(self.verbose))
+    }
+}
+
+/// As for kubectl, an empty one says nothing.
+fn namespace(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        Ok(String::new())
+    } else {
+        crate::target::namespace(text)
     }
 }
 
@@ -207,10 +246,12 @@ pub(crate) enum Command {
     #[command(after_help = EXIT_CODES)]
     Doctor(Doctor),
     /// Show the versions of this plugin, the API server and the controller
+    #[command(after_help = EXIT_CODES)]
     Version(Version),
     #[command(flatten)]
     Shortcut(shortcut::Shortcut),
     /// Print the completion script of a shell, or have kubectl complete this plugin
+    #[command(after_help = EXIT_CODES)]
     Completion(completion::Completion),
 }
 
@@ -422,6 +463,69 @@ mod tests {
             );
         }
         look(&Cli::command());
+    }
+
+    #[test]
+    fn every_help_has_the_exit_codes_and_is_not_wide() {
+        fn look(command: &mut clap::Command) {
+            let name = command.get_name().to_owned();
+            for help in [command.render_help(), command.render_long_help()] {
+                let help = help.to_string();
+                assert!(
+                    help.contains("Exit codes:\n  0  done") && help.contains("130, 143"),
+                    "{name}\n{help}"
+                );
+                let wide = help.lines().find(|line| line.chars().count() > 100);
+                assert_eq!(wide, None, "{name}");
+            }
+            let commands = command
+                .get_subcommands_mut()
+                .filter(|command| command.get_name() != "help");
+            commands.for_each(look);
+        }
+        let mut command = Cli::command();
+        command.build();
+        look(&mut command);
+    }
+
+    #[test]
+    fn empty_flags_say_nothing_and_namespaces_are_names() {
+        let line = [
+            "k",
+            "rollout",
+            "list",
+            "-s",
+            "",
+            "--context",
+            "",
+            "-n",
+            "",
+            "--token",
+            "",
+            "--kubeconfig",
+            "",
+        ];
+        let connection = Cli::try_parse_from(line).unwrap().global.connection;
+        let connection = connection.without_empty();
+        assert_eq!(
+            (connection.server, connection.context, connection.namespace),
+            (None, None, None)
+        );
+        assert_eq!((connection.token, connection.kubeconfig), (None, None));
+        for word in ["../shop", "..", "a/b", "a?b", " ", "Shop", "a.b"] {
+            for line in [
+                vec!["k", "rollout", "list", "-n", word],
+                vec!["k", "doctor", "--controller-namespace", word],
+            ] {
+                let error = Cli::try_parse_from(&line).unwrap_err();
+                assert_eq!(error.exit_code(), 2, "{line:?}");
+            }
+        }
+        for word in ["", "..", "../secrets", "a?b", "crd with space"] {
+            let line = ["k", "workload", "check", "--crd", word];
+            assert_eq!(Cli::try_parse_from(line).unwrap_err().exit_code(), 2, "{word}");
+        }
+        assert!(parse("k rollout history web --limit 0").is_err());
     }
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {

@@ -283,10 +283,11 @@ impl Cluster {
             kind: "Deployment".to_owned(),
             plural: "deployments".to_owned(),
         };
-        let api: Api<kube::core::DynamicObject> =
-            Api::namespaced_with(self.client.clone(), names::DEFAULT_NAMESPACE, &resource);
+        // What is refused is refused there.
+        let there = self.in_namespace(names::DEFAULT_NAMESPACE);
+        let api = there.objects(&resource);
         for (name, ours) in [(names::CONTROLLER, true), (names::LEGACY_CONTROLLER, false)] {
-            let found = self.call("get deployments.apps", api.get_opt(name)).await?;
+            let found = there.call("get deployments.apps", api.get_opt(name)).await?;
             let image = found.and_then(|object| {
                 let containers = object
                     .data
@@ -321,17 +322,22 @@ pub(crate) fn qualified(resource: &ApiResource) -> String {
     }
 }
 
-/// A Role that grants a right, written as `VERB PLURAL.GROUP/SUBRESOURCE`.
+/// A Role that grants a right, written as `VERB PLURAL.GROUP/SUBRESOURCE`; a ClusterRole without a namespace.
 fn role(right: &str, namespace: &str) -> Option<String> {
     let (verb, resource) = right.split_once(' ')?;
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
     let slash = if subresource.is_empty() { "" } else { "/" };
     let group = if group.is_empty() { "\"\"" } else { group };
+    let (kind, place) = if namespace.is_empty() {
+        ("ClusterRole", String::new())
+    } else {
+        ("Role", format!(", namespace: {namespace}"))
+    };
     Some(format!(
         "apiVersion: rbac.authorization.k8s.io/v1\n\
-         kind: Role\n\
-         metadata: {{name: kubectl-kruise-{verb}-{plural}, namespace: {namespace}}}\n\
+         kind: {kind}\n\
+         metadata: {{name: kubectl-kruise-{verb}-{plural}{place}}}\n\
          rules:\n\
          - {{apiGroups: [{group}], resources: [{plural}{slash}{subresource}], verbs: [{verb}]}}"
     ))
@@ -402,6 +408,13 @@ mod tests {
             super::role("list pods", "shop")
                 .unwrap()
                 .contains("apiGroups: [\"\"]")
+        );
+        let everywhere = super::role("list pods", "").unwrap();
+        let everywhere: Value = serde_saphyr::from_str(&everywhere).unwrap();
+        assert_eq!(everywhere["kind"], "ClusterRole");
+        assert_eq!(
+            everywhere["metadata"],
+            serde_json::json!({"name": "kubectl-kruise-list-pods"})
         );
     }
 }

@@ -47,13 +47,13 @@ pub(crate) async fn connect(flags: &Connection) -> Result<Cluster, Error> {
 
 /// The same, with or without a person.
 pub(crate) async fn connect_with(flags: &Connection, attendance: Attendance) -> Result<Cluster, Error> {
+    let flags = &flags.clone().without_empty();
     let trace = flags.trace();
     let Target { config, source } = target(flags, attendance, trace)?;
-    let namespace = flags
-        .namespace
-        .clone()
-        .filter(|namespace| !namespace.is_empty())
-        .unwrap_or_else(|| config.default_namespace.clone());
+    let namespace = match &flags.namespace {
+        Some(namespace) => namespace.clone(),
+        None => crate::target::namespace(&config.default_namespace).map_err(Error::Kubeconfig)?,
+    };
     let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
     trace.note(&format!("server {server}, namespace {namespace}"));
     if let Some(proxy) = &config.proxy_url {
@@ -76,7 +76,7 @@ pub(crate) async fn connect_with(flags: &Connection, attendance: Attendance) -> 
 
 /// The names of what a kubeconfig holds, for completion.
 pub(crate) fn known(flags: &Connection) -> Option<Kubeconfig> {
-    kubeconfig::load(flags)
+    kubeconfig::load(&flags.clone().without_empty())
         .ok()
         .flatten()
         .map(|(kubeconfig, _)| kubeconfig)

@@ -147,6 +147,8 @@ fn supersede(report: &mut RolloutReport, revision: &str) {
         report.state = State::Superseded;
         report.verdict = Verdict::Superseded;
         report.exit_code = report.verdict.exit_code();
+        // What takes the other release further is not asked for.
+        report.next = None;
     }
 }
 

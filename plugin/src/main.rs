@@ -18,12 +18,15 @@ mod target;
 mod ui;
 
 use std::io::Write;
+use std::pin::pin;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches};
 
 use cli::Cli;
 use error::Error;
+use tokio::time::timeout;
 use ui::Ui;
 
 /// As what kubectl calls this program for completions.
@@ -82,13 +85,26 @@ fn main() -> ExitCode {
     }
 }
 
-/// Ends on SIGINT and SIGTERM with the shell's exit codes, so that the live view is closed in order.
+/// Ends on SIGINT and SIGTERM with the shell's exit codes, so that the live view is closed in order. As long as the work has not had
+/// to wait, signals end the process by themselves: nobody would hear them.
 async fn interruptible(work: impl Future<Output = Result<u8, Error>>) -> Result<u8, Error> {
+    let mut signal = pin!(signalled());
     tokio::select! {
-        outcome = work => outcome,
-        signal = signalled() => Ok(signal),
+        biased;
+        outcome = work => match outcome {
+            // A question ends with any signal, and does not know with which.
+            Err(Error::Interrupted) => match timeout(SIGNAL, signal).await {
+                Ok(code) => Ok(code),
+                Err(_) => Err(Error::Interrupted),
+            },
+            outcome => outcome,
+        },
+        code = &mut signal => Ok(code),
     }
 }
+
+/// In this time a signal that has come is known.
+const SIGNAL: Duration = Duration::from_millis(20);
 
 #[cfg(unix)]
 async fn signalled() -> u8 {

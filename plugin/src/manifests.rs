@@ -1,7 +1,6 @@
 //! Manifests from files, with the place of every member.
 
 use std::fmt;
-use std::io::Read as _;
 use std::path::Path;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -69,23 +68,41 @@ pub(crate) struct Unreadable {
     pub(crate) problem: String,
 }
 
-/// Reads a file, `-` for standard input.
+/// Documents of a file. Charts of whole platforms have some thousands.
+const DOCUMENTS: usize = 100_000;
+/// Values of all documents of a file, aliases written out.
+const NODES: usize = 1_000_000;
+
+/// Reads a file, `-` for standard input. On another thread: whoever writes into a pipe may never do so, and signals are heard here.
 ///
 /// # Errors
 /// It cannot be read.
-pub(crate) fn read(path: &Path) -> Result<(String, String), Error> {
-    let name = path.display().to_string();
-    let failed = |error: std::io::Error| Error::Manifest {
-        place: name.clone(),
-        problem: error.to_string(),
+pub(crate) async fn read(path: &Path) -> Result<(String, String), Error> {
+    let is_stdin = path == Path::new("-");
+    let name = if is_stdin {
+        "stdin".to_owned()
+    } else {
+        path.display().to_string()
     };
-    let mut text = String::new();
-    if name == "-" {
-        std::io::stdin().read_to_string(&mut text).map_err(failed)?;
-        return Ok(("stdin".to_owned(), text));
+    let path = path.to_owned();
+    let reading = tokio::task::spawn_blocking(move || {
+        if is_stdin {
+            std::io::read_to_string(std::io::stdin())
+        } else {
+            std::fs::read_to_string(path)
+        }
+    });
+    let read = reading.await.unwrap_or_else(|error| Err(error.into()));
+    match read {
+        Ok(text) => Ok((name, text)),
+        Err(error) => Err(Error::Manifest {
+            place: name,
+            problem: match error.kind() {
+                std::io::ErrorKind::InvalidData => "it is no text in UTF-8".to_owned(),
+                _ => error.to_string(),
+            },
+        }),
     }
-    text = std::fs::read_to_string(path).map_err(failed)?;
-    Ok((name, text))
 }
 
 /// The documents of a text; those of a List one by one.
@@ -93,11 +110,19 @@ pub(crate) fn read(path: &Path) -> Result<(String, String), Error> {
 /// # Errors
 /// It is no YAML, or no JSON.
 pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Document>, Unreadable> {
-    let roots: Vec<Spanned<Node>> = serde_saphyr::from_multiple(text).map_err(|error| Unreadable {
-        file: file.to_owned(),
-        place: error.location().map_or(Place { line: 1, column: 1 }, Place::of),
-        problem: first_line(&error.to_string()),
-    })?;
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_documents: DOCUMENTS,
+            max_nodes: NODES,
+            max_events: 4 * NODES,
+        },
+    };
+    let roots: Vec<Spanned<Node>> =
+        serde_saphyr::from_multiple_with_options(text, options).map_err(|error| Unreadable {
+            file: file.to_owned(),
+            place: error.location().map_or(Place { line: 1, column: 1 }, Place::of),
+            problem: problem(error.without_snippet()),
+        })?;
     let mut documents = Vec::new();
     for root in roots {
         flatten(file, root, &mut documents);
@@ -105,13 +130,40 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Document>, Unreadable>
     Ok(documents)
 }
 
-/// The library shows the text around an error; a problem has one line.
-fn first_line(text: &str) -> String {
-    text.lines()
-        .next()
-        .unwrap_or_default()
-        .trim_start_matches("error: ")
-        .to_owned()
+/// One line without the place, in words for those who wrote the file: the library's own are for programmers.
+fn problem(error: &serde_saphyr::Error) -> String {
+    use serde_saphyr::Error as Yaml;
+    match error {
+        Yaml::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("{key} is written twice: remove one of the two")
+        }
+        Yaml::Budget { .. } => format!(
+            "the file is too large or too deep: split it; a file may have {DOCUMENTS} documents and {NODES} values"
+        ),
+        Yaml::NullIntoString { .. } => "a key is empty: write a name in front of the colon".to_owned(),
+        other => {
+            let text = other.render_with_formatter(&serde_saphyr::UserMessageFormatter);
+            let line = text.lines().next().unwrap_or_default();
+            let place = other
+                .location()
+                .map(|at| format!(" at line {}, column {}", at.line(), at.column()));
+            place
+                .and_then(|place| line.strip_suffix(&place))
+                .unwrap_or(line)
+                .to_owned()
+        }
+    }
+}
+
+impl Unreadable {
+    /// As an error of a command that cannot do without the file.
+    pub(crate) fn into_error(self) -> Error {
+        let Self { file, place, problem } = self;
+        Error::Manifest {
+            place: format!("{file}:{}:{}", place.line, place.column),
+            problem,
+        }
+    }
 }
 
 fn flatten(file: &str, root: Spanned<Node>, documents: &mut Vec<Document>) {
@@ -278,5 +330,38 @@ items:
             !error.problem.is_empty() && !error.problem.contains('\n'),
             "{error:?}"
         );
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_to_those_who_write_files() {
+        for (text, line, words) in [
+            ("a: 1\na: 2\n", 2, "a is written twice"),
+            ("null: b\n", 1, "a key is empty"),
+            ("a: 1e400\n", 1, "1e400"),
+            (&format!("a: {}{}", "[".repeat(5000), "]".repeat(5000)), 1, ""),
+        ] {
+            let error = parse("f", text).unwrap_err();
+            assert_eq!(error.place.line, line, "{error:?}");
+            assert!(error.problem.contains(words), "{error:?}");
+            for word in ["Option", "budget", "Policy", " column "] {
+                assert!(!error.problem.contains(word), "{error:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_may_have_thousands_of_documents_and_no_bombs() {
+        let many = "kind: App\n---\n".repeat(3_000);
+        assert_eq!(parse("f", &many).unwrap().len(), 3_000);
+        let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for level in 1..9 {
+            let inner = format!("*a{}, ", level - 1).repeat(10);
+            bomb.push_str(&format!(
+                "a{level}: &a{level} [{}]\n",
+                inner.trim_end_matches(", ")
+            ));
+        }
+        let error = parse("f", &bomb).unwrap_err();
+        assert!(error.problem.contains("too large"), "{error:?}");
     }
 }

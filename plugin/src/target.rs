@@ -14,19 +14,35 @@ pub(crate) fn is_rollout(word: &str) -> bool {
     ["rollout", "rollouts", "ro"].contains(&resource) && group == names::GROUP
 }
 
-fn is_name(text: &str) -> bool {
-    let allowed =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
-    !text.is_empty() && text.len() <= 253 && text.bytes().all(allowed)
+fn name(text: &str) -> Result<String, Error> {
+    object_name(text).map_err(Error::Usage)
 }
 
-fn name(text: &str) -> Result<String, Error> {
-    if is_name(text) {
+/// The name of an object. Another word never becomes a part of a path.
+///
+/// # Errors
+/// What should have been written.
+pub(crate) fn object_name(text: &str) -> Result<String, String> {
+    if names::is_object_name(text) {
         Ok(text.to_owned())
     } else {
-        Err(Error::Usage(format!(
-            "{text:?} is not a name: names are lower-case letters, digits, '-' and '.'"
-        )))
+        Err(format!(
+            "{text:?} is not a name: names are lower-case letters and digits, with '-' and '.' between them"
+        ))
+    }
+}
+
+/// The name of a namespace.
+///
+/// # Errors
+/// What should have been written.
+pub(crate) fn namespace(text: &str) -> Result<String, String> {
+    if names::is_label(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!(
+            "{text:?} is not a namespace: those are at most 63 lower-case letters and digits, with '-' between them"
+        ))
     }
 }
 
@@ -87,7 +103,12 @@ fn named(kind: &str, text: &str) -> Result<Target, Error> {
         Some((resource, group)) => (resource, Some(group.to_owned())),
         None => (kind, None),
     };
-    if !is_name(&resource.to_ascii_lowercase()) || group.as_deref().is_some_and(|group| !is_name(group)) {
+    let fits = names::is_object_name(&resource.to_ascii_lowercase());
+    if !fits
+        || group
+            .as_deref()
+            .is_some_and(|group| !names::is_object_name(group))
+    {
         return Err(Error::Usage(format!("{kind:?} is not a type: write TYPE/NAME")));
     }
     Ok(Target::Object(Object {
@@ -211,6 +232,11 @@ mod tests {
     #[case("/web")]
     #[case(".io/web")]
     #[case("de ploy/")]
+    #[case("..")]
+    #[case("rollout/..")]
+    #[case("-web")]
+    #[case("a..b/web")]
+    #[case("apps.example.io./web")]
     fn what_names_nothing_is_a_usage_error(#[case] line: &str) {
         assert_eq!(targets(&words(line)).unwrap_err().exit_code(), 2, "{line}");
     }

@@ -66,7 +66,7 @@ impl Ui {
         Self {
             quiet,
             live: stdout.is_terminal() && !dumb,
-            ask: interactive.then(|| Box::new(Terminal { color: talk.color }) as Box<dyn Ask>),
+            ask: interactive.then(|| Box::new(Terminal) as Box<dyn Ask>),
             answer: AutoStream::new(stdout, choice(answer.color)),
             talk: AutoStream::new(stderr, choice(talk.color)),
             theme: answer,

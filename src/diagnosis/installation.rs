@@ -257,6 +257,9 @@ fn kinds(facts: &Facts) -> Vec<Finding> {
         .filter(|subject| subject.group_kind().is_custom() && matches!(subject.plural, Looked::Seen(Some(_))))
         .collect();
     if custom.is_empty() {
+        if let (true, Some(why)) = (facts.subjects.is_empty(), facts.rollouts.why_not()) {
+            return vec![Finding::skip(Check::Kinds, why)];
+        }
         return vec![Finding::pass(Check::Kinds, "no custom kind is referred to")];
     }
     if facts.controller.is_legacy() {

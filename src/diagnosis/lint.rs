@@ -170,6 +170,7 @@ pub fn lint(documents: &[Value], replicas: Option<u32>, namespace: &str) -> Vec<
     let mut problems = Vec::new();
     let mut read = Vec::new();
     for (document, object) in documents.iter().enumerate() {
+        problems.extend(shape::object(document, object));
         if object["kind"] == "Rollout" && object["apiVersion"].as_str().is_some_and(is_ours) {
             problems.extend(shape::version(document, object));
             if object["apiVersion"] == names::API_VERSION {

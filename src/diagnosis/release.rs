@@ -34,6 +34,8 @@ pub(super) fn report(facts: &Facts, subject: &Subject, view: Option<&View>) -> R
     let workload = match (&subject.workload, view) {
         (_, Some(view)) => Seen::Present(view),
         (Looked::Seen(None), None) => Seen::Missing,
+        // Where there is no such kind there is nothing of it.
+        _ if matches!(subject.plural, Looked::Seen(None)) => Seen::Missing,
         _ => Seen::Unknown,
     };
     RolloutReport::new(&Sources {

@@ -302,3 +302,34 @@ fn the_keys_of_the_answer_are_stable() {
     assert_eq!(json["kind"], "Diagnosis");
     assert_eq!(json["apiVersion"], "kruise.cli/v1");
 }
+
+#[test]
+fn a_kind_that_is_not_served_has_no_workload() {
+    let facts = Scene::healthy()
+        .subject(|subject| {
+            subject.plural = Looked::Seen(None);
+            subject.workload = Looked::Not;
+        })
+        .facts;
+    assert_eq!(explain(&facts).unwrap().state, "WorkloadMissing");
+}
+
+#[test]
+fn rollouts_that_may_not_be_listed_are_no_sign_of_health() {
+    let facts = Scene::healthy()
+        .with(|facts| {
+            facts.subjects.clear();
+            facts.rollouts = Looked::Forbidden("list rollouts".to_owned());
+        })
+        .facts;
+    let diagnosis = doctor(&facts);
+    for check in [Check::Kinds, Check::Admission, Check::Progress] {
+        let found = diagnosis
+            .findings
+            .iter()
+            .find(|finding| finding.check == check)
+            .unwrap();
+        assert_eq!(found.severity, Severity::Skipped, "{found:#?}");
+        assert!(found.message.contains("you may not list rollouts"), "{found:#?}");
+    }
+}

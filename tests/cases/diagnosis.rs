@@ -20,7 +20,9 @@ fn target() -> String {
 async fn answer(scene: &Scene<'_>, who: Identity, arguments: &[&str], codes: &[i32]) -> Value {
     let said = kruise(scene, who, &[arguments, &["-o", "json"]].concat()).await;
     assert!(codes.contains(&said.code), "{said:?}");
-    serde_json::from_str(&said.answer).unwrap()
+    let document = serde_json::from_str(&said.answer).unwrap();
+    crate::views::documented::check(&document);
+    document
 }
 
 async fn doctor(scene: &Scene<'_>, who: Identity) -> Value {

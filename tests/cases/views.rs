@@ -1,6 +1,6 @@
 //! What the plugin shows of a release: get, list, pods, events and history, to people and to programs.
 
-mod documented;
+pub(crate) mod documented;
 mod list;
 mod rights;
 

@@ -20,8 +20,10 @@ pub(crate) enum CompletionCommand {
     /// Make kubectl complete `kubectl kruise …`: writes the program kubectl_complete-kruise
     ///
     /// kubectl 1.26 and later ask it for completions. A file of this name that something else has put there is left alone.
+    #[command(after_help = super::EXIT_CODES)]
     Install(Place),
     /// Remove the program that `install` has written
+    #[command(after_help = super::EXIT_CODES)]
     Uninstall(Place),
 }
 

@@ -17,7 +17,7 @@ pub(crate) enum Format {
 #[derive(Args, Debug)]
 pub(crate) struct Installed {
     /// Namespace that the controller is installed into
-    #[arg(long, value_name = "NAME", default_value = kruise_rollout::names::DEFAULT_NAMESPACE)]
+    #[arg(long, value_name = "NAME", default_value = kruise_rollout::names::DEFAULT_NAMESPACE, value_parser = crate::target::namespace)]
     pub(crate) controller_namespace: String,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Check {
     #[arg(num_args = 0..=2, value_name = "WORKLOAD", required_unless_present = "crd", conflicts_with = "crd")]
     pub(crate) target: Vec<String>,
     /// Check a kind instead, by the name of its CustomResourceDefinition
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = crate::target::object_name)]
     pub(crate) crd: Option<String>,
     /// Let the API server try a hold, by a dry-run
     #[arg(long, conflicts_with = "crd")]

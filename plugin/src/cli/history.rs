@@ -15,7 +15,7 @@ pub(crate) struct History {
     pub(crate) diff: Option<(String, String)>,
     /// How many revisions to show, the newest first
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["revision", "diff"])]
-    pub(crate) limit: Option<usize>,
+    pub(crate) limit: Option<std::num::NonZeroUsize>,
     /// Leave the headers out
     #[arg(long)]
     pub(crate) no_headers: bool,

@@ -9,7 +9,7 @@ use crate::cluster::{Cluster, Details, Timeline, Told};
 use crate::error::Error;
 use crate::follow::now;
 use crate::format::{json, yaml};
-use crate::ui::Ui;
+use crate::ui::{Listener, Ui};
 use crate::{render, target};
 
 pub(super) async fn run(command: &Events, cluster: &Cluster, ui: &mut Ui) -> Result<u8, Error> {
@@ -63,8 +63,13 @@ async fn watch(
     let mut first = Some(Vec::new());
     // How often each Event object has told its words: one that is listed again is no news.
     let mut told: HashMap<String, u64> = HashMap::new();
+    let listener = Listener::new();
     loop {
-        match timeline.next().await? {
+        let news = tokio::select! {
+            news = timeline.next() => news?,
+            () = listener.gone() => return Err(Error::Io(std::io::ErrorKind::BrokenPipe.into())),
+        };
+        match news {
             Told::Broken(note) => ui.say(&note),
             Told::Listed { again } => {
                 if again {

@@ -44,7 +44,9 @@ fn all(command: &History, name: &str, namespace: &str, history: Revisions, ui: &
     let content = RolloutHistory {
         name: name.to_owned(),
         namespace: namespace.to_owned(),
-        items: reports.take(command.limit.unwrap_or(usize::MAX)).collect(),
+        items: reports
+            .take(command.limit.map_or(usize::MAX, std::num::NonZeroUsize::get))
+            .collect(),
     };
     let document = Document::new("RolloutHistory", content);
     let printed = print::document(command.output, &document, ui)?;

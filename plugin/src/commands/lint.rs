@@ -37,8 +37,8 @@ struct Report<'a> {
 }
 
 pub(super) async fn run(command: &Lint, connection: &Connection, ui: &mut Ui) -> Result<u8, Error> {
-    let (documents, unreadable) = read(command)?;
-    let namespace = connection.namespace.as_deref().unwrap_or("default");
+    let (documents, unreadable) = read(command).await?;
+    let namespace = connection.namespace().unwrap_or("default");
     let values: Vec<Value> = documents.iter().map(|document| document.value.clone()).collect();
     let mut problems = lint(&values, command.replicas, namespace);
     if command.online {
@@ -77,10 +77,10 @@ pub(super) async fn run(command: &Lint, connection: &Connection, ui: &mut Ui) ->
     Ok(if wrong { WRONG } else { 0 })
 }
 
-fn read(command: &Lint) -> Result<(Vec<Document>, Vec<Unreadable>), Error> {
+async fn read(command: &Lint) -> Result<(Vec<Document>, Vec<Unreadable>), Error> {
     let (mut documents, mut unreadable) = (Vec::new(), Vec::new());
     for path in &command.filename {
-        let (file, text) = manifests::read(path)?;
+        let (file, text) = manifests::read(path).await?;
         match manifests::parse(&file, &text) {
             Ok(read) => documents.extend(read),
             Err(error) => unreadable.push(error),

@@ -49,7 +49,7 @@ pub(super) async fn run(command: &List, cluster: &Cluster, ui: &mut Ui) -> Resul
     }
     let rollouts = rollouts.seen().cloned().unwrap_or_default();
     let (labelled, refused) = cluster.labelled(command.all_namespaces, &rollouts).await?;
-    for right in refused {
+    for right in &refused {
         ui.say(&format!("some workloads are not shown: you may not {right}"));
     }
     let mut items: Vec<_> = labelled
@@ -74,8 +74,13 @@ pub(super) async fn run(command: &List, cluster: &Cluster, ui: &mut Ui) -> Resul
         } else {
             format!("in namespace {}", cluster.namespace())
         };
+        let which = if refused.is_empty() {
+            "No workload"
+        } else {
+            "No workload that you may list"
+        };
         ui.say(&format!(
-            "No workload has the label {} {place}.",
+            "{which} has the label {} {place}.",
             names::WORKLOAD_TYPE
         ));
         return Ok(0);

@@ -3,18 +3,20 @@ use std::path::Path;
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::diagnosis::lint::{rollouts, workload_among};
 use kruise_rollout::diagnosis::preview::{Preview, preview};
+use kruise_rollout::names;
 use kruise_rollout::workload::{GroupKind, UpdateOrder, View, adapter_for};
 use serde_json::Value;
 
 use crate::cli::{Connection, Plan};
 use crate::connect::connect;
 use crate::error::Error;
+use crate::manifests::{self, Unreadable};
+use crate::render;
 use crate::ui::Ui;
-use crate::{manifests, render};
 
 pub(super) async fn run(command: &Plan, connection: &Connection, ui: &mut Ui) -> Result<u8, Error> {
     let previews = match &command.filename {
-        Some(path) => of_file(command, path, connection)?,
+        Some(path) => of_file(command, path, connection).await?,
         None => vec![of_cluster(command, connection).await?],
     };
     for (place, preview) in previews.iter().enumerate() {
@@ -45,22 +47,27 @@ async fn of_cluster(command: &Plan, connection: &Connection) -> Result<Preview, 
 }
 
 /// Needs no cluster.
-fn of_file(command: &Plan, path: &Path, connection: &Connection) -> Result<Vec<Preview>, Error> {
-    let (file, text) = manifests::read(path)?;
-    let documents = manifests::parse(&file, &text).map_err(|error| Error::Manifest {
-        place: format!("{}:{}:{}", error.file, error.place.line, error.place.column),
-        problem: error.problem,
-    })?;
-    let namespace = connection.namespace.as_deref().unwrap_or("default");
+async fn of_file(command: &Plan, path: &Path, connection: &Connection) -> Result<Vec<Preview>, Error> {
+    let (file, text) = manifests::read(path).await?;
+    let documents = manifests::parse(&file, &text).map_err(Unreadable::into_error)?;
+    let namespace = connection.namespace().unwrap_or("default");
     let values: Vec<Value> = documents.into_iter().map(|document| document.value).collect();
     let rollouts = rollouts(&values, namespace);
+    let is_rollout =
+        |object: &&Value| object["kind"] == "Rollout" && object["apiVersion"] == names::API_VERSION;
+    if rollouts.len() < values.iter().filter(is_rollout).count() {
+        return Err(Error::Manifest {
+            problem: format!(
+                "a Rollout in it cannot be read: kubectl kruise rollout lint -f {} tells why",
+                path.display()
+            ),
+            place: file,
+        });
+    }
     if rollouts.is_empty() {
         return Err(Error::Manifest {
             place: file,
-            problem: format!(
-                "there is no Rollout of {} in it",
-                kruise_rollout::names::API_VERSION
-            ),
+            problem: format!("there is no Rollout of {} in it", names::API_VERSION),
         });
     }
     let planned = rollouts.iter().map(|(_, rollout)| {

@@ -11,7 +11,7 @@ use crate::follow::now;
 use crate::format::{json, pretty, yaml};
 use crate::render::table::Table;
 use crate::render::{self, Columns};
-use crate::ui::Ui;
+use crate::ui::{Listener, Ui};
 
 pub(super) async fn run(command: &ListRollouts, cluster: &Cluster, ui: &mut Ui) -> Result<u8, Error> {
     let cluster = if command.all_namespaces {
@@ -47,8 +47,13 @@ pub(super) async fn run(command: &ListRollouts, cluster: &Cluster, ui: &mut Ui) 
 
 /// Prints each row again when it changes, until it is interrupted.
 async fn follow(mut rows: Rows<'_>, mut roll: Roll, ui: &mut Ui) -> Result<(), Error> {
+    let listener = Listener::new();
     loop {
-        match roll.next().await? {
+        let change = tokio::select! {
+            change = roll.next() => change?,
+            () = listener.gone() => return Err(Error::Io(std::io::ErrorKind::BrokenPipe.into())),
+        };
+        match change {
             RollChange::Note(note) => ui.say(&note),
             RollChange::Changed(keys) => {
                 for key in keys {

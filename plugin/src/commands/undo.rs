@@ -1,6 +1,5 @@
 //! undo, abort.
 
-use std::io::Read;
 use std::path::Path;
 
 use kruise_rollout::api::v1beta1::Rollout;
@@ -16,6 +15,7 @@ use crate::cli::writing::DryRun;
 use crate::cluster::{Cluster, Workload};
 use crate::error::Error;
 use crate::format::yaml;
+use crate::manifests::{self, Unreadable};
 use crate::render;
 use crate::target;
 use crate::ui::Ui;
@@ -28,7 +28,7 @@ enum Wish<'a> {
 
 pub(super) async fn undo(command: &Undo, cluster: &Cluster, ui: &mut Ui) -> Result<u8, Error> {
     let wish = match (&command.from_file, command.to_revision.as_deref()) {
-        (Some(file), _) => Wish::File(file, documents(file)?),
+        (Some(file), _) => Wish::File(file, documents(file).await?),
         (None, None | Some("0")) => Wish::To(To::Previous),
         (None, Some(revision)) => Wish::To(To::Revision(revision.to_owned())),
     };
@@ -155,24 +155,10 @@ async fn look(
 }
 
 /// The documents of a manifest, those of a List too.
-fn documents(file: &Path) -> Result<Vec<Value>, Error> {
-    let unreadable = |why: String| Error::Usage(format!("{}: {why}", file.display()));
-    let text = if file == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        std::fs::read_to_string(file)
-    };
-    let text = text.map_err(|error| unreadable(error.to_string()))?;
-    let documents: Vec<Value> =
-        serde_saphyr::from_multiple(&text).map_err(|error| unreadable(error.to_string()))?;
-    Ok(documents
-        .into_iter()
-        .flat_map(|document| match document["items"].as_array() {
-            Some(items) => items.clone(),
-            None => vec![document],
-        })
-        .collect())
+async fn documents(file: &Path) -> Result<Vec<Value>, Error> {
+    let (name, text) = manifests::read(file).await?;
+    let documents = manifests::parse(&name, &text).map_err(Unreadable::into_error)?;
+    Ok(documents.into_iter().map(|document| document.value).collect())
 }
 
 /// Shows what changes. It is the answer, unless another one was asked for.

@@ -1,4 +1,5 @@
 use kruise_rollout::names;
+use kruise_rollout::report::REPORT_VERSION;
 use serde::Serialize;
 
 use crate::cli::{Connection, Output, Version};
@@ -11,6 +12,8 @@ use crate::ui::Ui;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Versions {
+    api_version: &'static str,
+    kind: &'static str,
     client_version: Client,
     #[serde(skip_serializing_if = "Option::is_none")]
     server_version: Option<String>,
@@ -37,6 +40,8 @@ struct Controller {
 
 pub(super) async fn run(command: &Version, connection: &Connection, ui: &mut Ui) -> Result<u8, Error> {
     let mut versions = Versions {
+        api_version: REPORT_VERSION,
+        kind: "Versions",
         client_version: Client {
             version: format!("v{}", env!("CARGO_PKG_VERSION")),
             commit: env!("KRUISE_ROLLOUT_COMMIT"),

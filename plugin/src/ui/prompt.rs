@@ -1,9 +1,6 @@
 //! Questions.
 
-use std::io;
-
-use dialoguer::console::Term;
-use dialoguer::theme::{ColorfulTheme, SimpleTheme, Theme};
+use dialoguer::console::{Key, Term};
 
 use crate::error::Error;
 
@@ -13,32 +10,32 @@ pub(super) trait Ask {
     fn confirm(&mut self, question: &str) -> Result<bool, Error>;
 }
 
-/// A person at the terminal, asked on stderr.
-pub(super) struct Terminal {
-    pub(super) color: bool,
-}
+/// A person at the terminal, asked on stderr. One key is the answer; nothing is drawn, so that any terminal will do and nothing is left
+/// to be put right, whatever ends the question.
+pub(super) struct Terminal;
 
 impl Ask for Terminal {
     fn confirm(&mut self, question: &str) -> Result<bool, Error> {
-        let theme: Box<dyn Theme> = if self.color {
-            Box::new(ColorfulTheme::default())
-        } else {
-            Box::new(SimpleTheme)
-        };
-        let answer = dialoguer::Confirm::with_theme(&*theme)
-            .with_prompt(question)
-            .default(false)
-            .interact_on_opt(&Term::stderr());
-        if answer.is_err() {
-            // The question hides the cursor, and after Ctrl-C nobody else brings it back.
-            let _ = Term::stderr().show_cursor();
-        }
-        match answer {
-            Ok(answer) => Ok(answer.unwrap_or(false)),
-            Err(dialoguer::Error::IO(error)) if error.kind() == io::ErrorKind::Interrupted => {
-                Err(Error::Interrupted)
+        let term = Term::stderr();
+        term.write_str(&format!("{question} [y/N] "))?;
+        let answer = loop {
+            // As it is: otherwise any signal would be answered with SIGINT.
+            match term.read_key_raw() {
+                Ok(Key::Char('y' | 'Y')) => break Ok(true),
+                Ok(Key::Char('n' | 'N' | END) | Key::Enter | Key::Escape) => break Ok(false),
+                Ok(Key::CtrlC) => break Err(Error::Interrupted),
+                Ok(_) => {}
+                Err(error) => break Err(Error::Io(error)),
             }
-            Err(dialoguer::Error::IO(error)) => Err(Error::Io(error)),
-        }
+        };
+        term.write_line(match answer {
+            Ok(true) => "yes",
+            Ok(false) => "no",
+            Err(_) => "",
+        })?;
+        answer
     }
 }
+
+/// Ctrl-D: the end of what is typed.
+const END: char = '\u{4}';

@@ -8,6 +8,7 @@
 mod follow;
 mod look;
 mod manifests;
+mod odd;
 mod reach;
 mod reference;
 mod selected;

@@ -46,15 +46,48 @@ fn on_a_terminal_undo_asks() {
 }
 
 #[test]
-fn a_question_that_is_interrupted_leaves_the_cursor() {
-    let server = Server::start(paused());
-    let mut session = terminal(&server, "rollout undo my-app-rollout --color always");
-    session.exp_string("\x1b[?25l").unwrap();
-    session.send_control('c').unwrap();
-    session.exp_string("\x1b[?25h").unwrap();
-    session.exp_string("interrupted").unwrap();
-    assert_eq!(code(&session), 130);
-    assert!(server.writes().is_empty());
+fn a_question_draws_nothing_and_ends_by_whatever_comes() {
+    let ask = || {
+        let server = Server::start(paused());
+        let line = format!(
+            "echo \"pid $$ \"; exec {} rollout undo my-app-rollout --color never -n shop --server {}",
+            command("").get_program().to_str().unwrap(),
+            server.url
+        );
+        let mut shell = std::process::Command::new("/bin/sh");
+        shell
+            .env_clear()
+            .envs([("HOME", "/nonexistent"), ("TERM", "dumb")])
+            .args(["-c", &line]);
+        let mut session = rexpect::session::spawn_command(shell, Some(20_000)).unwrap();
+        let (_, pid) = session.exp_regex("pid [0-9]+ ").unwrap();
+        let before = session.exp_string("[y/N] ").unwrap();
+        assert!(!before.contains('\x1b'), "{before:?}");
+        (
+            server,
+            Watching {
+                session,
+                pid: pid.trim()["pid ".len()..].to_owned(),
+            },
+        )
+    };
+    let end = |(server, mut asked): (Server, Watching), says: &str, expected: i32| {
+        let rest = asked.session.exp_eof().unwrap();
+        assert!(!rest.contains('\x1b') && rest.contains(says), "{rest:?}");
+        assert_eq!(code(&asked.session), expected);
+        assert!(server.writes().is_empty());
+    };
+    let mut typed = ask();
+    typed.1.session.send_control('c').unwrap();
+    end(typed, "", 130);
+    let mut closed = ask();
+    closed.1.session.send_control('d').unwrap();
+    end(closed, "not confirmed: nothing was written", 1);
+    for (name, expected) in [("INT", 130), ("TERM", 143)] {
+        let asked = ask();
+        asked.1.signal(name);
+        end(asked, "", expected);
+    }
 }
 
 #[test]

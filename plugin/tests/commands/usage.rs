@@ -16,7 +16,6 @@ fn usage_errors_end_with_2_and_help_with_0() {
         "workload label web",
         "rollout approve a --dry-run=perhaps",
         "rollout undo a --to-revision 1 --from-file f.yaml",
-        "rollout undo a --from-file /nonexistent",
         "rollout jump a",
         "rollout jump a --step 0",
         "rollout pause",

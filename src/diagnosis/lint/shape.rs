@@ -23,6 +23,30 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     })
 });
 
+/// What is no object of Kubernetes at all, or is meant to be a Rollout and does not say so.
+pub(super) fn object(document: usize, object: &Value) -> Option<Problem> {
+    let (kind, version) = (object["kind"].as_str(), object["apiVersion"].as_str());
+    let error = |path, text| Some(Problem::error(document, path, Rule::Schema, text));
+    match (kind, version) {
+        (Some("Rollout"), None) => error(
+            "kind",
+            format!("apiVersion is missing: write {}", names::API_VERSION),
+        ),
+        (Some(kind), Some(version))
+            if super::is_ours(version) && kind != "Rollout" && is_close("Rollout", kind) =>
+        {
+            let text = format!("{kind} is no kind of {}: did you mean Rollout?", names::GROUP);
+            error("kind", text)
+        }
+        (Some(_), Some(_)) => None,
+        _ => {
+            let text =
+                "this is no object of Kubernetes, which has apiVersion and kind: nothing of it is checked";
+            Some(Problem::warning(document, "", Rule::Schema, text))
+        }
+    }
+}
+
 /// A version that is not the one that is served.
 pub(super) fn version(document: usize, object: &Value) -> Option<Problem> {
     let version = object["apiVersion"].as_str()?;
@@ -59,6 +83,15 @@ pub(super) fn fields(document: usize, object: &Value) -> Vec<Problem> {
             .is_none_or(str::is_empty)
     {
         walk.error("metadata", "a Rollout needs metadata.name".to_owned());
+    }
+    if let Some(name) = object["metadata"]["name"].as_str()
+        && !name.is_empty()
+        && !names::is_object_name(name)
+    {
+        walk.error(
+            "metadata.name",
+            format!("metadata.name is {name:?}: write lower-case letters and digits, with '-' and '.' between them"),
+        );
     }
     walk.value("", &root, &SCHEMA);
     walk.problems

@@ -57,11 +57,7 @@ fn what_is_in_order_has_no_problem() {
     // What is no Rollout, and no workload of one, is somebody else's.
     assert_eq!(
         lint(
-            &[
-                json!({"apiVersion": "v1", "kind": "ConfigMap", "rubbish": 1}),
-                json!(3),
-                Value::Null
-            ],
+            &[json!({"apiVersion": "v1", "kind": "ConfigMap", "rubbish": 1})],
             None,
             "shop"
         ),
@@ -77,6 +73,11 @@ fn what_is_in_order_has_no_problem() {
 #[case::no_name(vec![without(custom(steps()), "/metadata", "name")], Rule::Schema, Level::Error, "metadata", "metadata.name")]
 #[case::no_kind(vec![without(custom(steps()), "/spec/workloadRef", "kind")], Rule::Schema, Level::Error, "spec.workloadRef.kind", "missing")]
 #[case::other_version(vec![edited(custom(steps()), "", "apiVersion", json!("rollouts.kruise.io/v2"))], Rule::Schema, Level::Error, "apiVersion", "v1beta1")]
+#[case::no_version(vec![without(custom(steps()), "", "apiVersion")], Rule::Schema, Level::Error, "kind", "write rollouts.kruise.io/v1beta1")]
+#[case::other_kind(vec![edited(custom(steps()), "", "kind", json!("Rolout"))], Rule::Schema, Level::Error, "kind", "did you mean Rollout?")]
+#[case::no_object(vec![json!(["a"])], Rule::Schema, Level::Warning, "", "no object of Kubernetes")]
+#[case::of_no_kind(vec![json!({"replicas": 3})], Rule::Schema, Level::Warning, "", "no object of Kubernetes")]
+#[case::odd_name(vec![edited(custom(steps()), "/metadata", "name", json!("Web_1"))], Rule::Schema, Level::Error, "metadata.name", "\"Web_1\"")]
 #[case::no_effect(vec![rollout("StatefulSet", json!({"canary": {"steps": steps(), "trafficRoutingRef": "x"}}))], Rule::Schema, Level::Warning,
     "spec.strategy.canary.trafficRoutingRef", "no effect")]
 #[case::no_strategy(vec![rollout("MyStatefulApp", json!({}))], Rule::Strategy, Level::Error, "spec.strategy.canary", "steps")]

@@ -27,7 +27,7 @@ fn described(section: &str) -> Vec<(&'static str, Option<&'static str>)> {
 }
 
 /// Fails on a field that the reference does not have.
-pub(super) fn check(document: &Value) {
+pub(crate) fn check(document: &Value) {
     check_fields(document, document["kind"].as_str().unwrap());
 }
 
