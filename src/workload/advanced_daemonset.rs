@@ -35,6 +35,8 @@ static PATHS: Paths = Paths {
         replicas: Field::at(&["status", "currentNumberScheduled"]),
         ready: Field::at(&["status", "numberReady"]),
         updated: Field::at(&["status", "updatedNumberScheduled"]),
+        // Its own controller counts.
+        misplaced: None,
         current_revision: None,
         // The older version has the second.
         update_revision: &[

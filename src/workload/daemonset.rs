@@ -46,6 +46,7 @@ static PATHS: Paths = Paths {
         replicas: Field::at(&["status", "currentNumberScheduled"]),
         ready: Field::at(&["status", "numberReady"]),
         updated: Field::at(&["status", "updatedNumberScheduled"]),
+        misplaced: Some(Field::at(&["status", "numberMisscheduled"])),
         current_revision: None,
         update_revision: &[],
     },
@@ -74,7 +75,9 @@ impl Adapter for DaemonSet {
         let exposure = desired - hold.granted.clamp(0, desired);
         let scene = Scene {
             desired: view.replicas,
+            misplaced: view.reported.misplaced.unwrap_or_default(),
             exposure: u32::try_from(exposure).unwrap_or_default(),
+            open: hold.granted == 0,
             update,
             stable: stable.map(|stable| stable.revision.as_str()),
             max_unavailable: max_unavailable(view),

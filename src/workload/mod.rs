@@ -89,6 +89,8 @@ pub struct Reported {
     pub ready_replicas: Option<u32>,
     /// Pods on the update revision.
     pub updated_replicas: Option<u32>,
+    /// Pods on nodes that want none, beside those that there should be.
+    pub misplaced: Option<u32>,
     /// Revision that held-back pods have.
     pub current_revision: Option<String>,
     /// Revision that pods are updated to.

@@ -46,6 +46,8 @@ pub struct StatusPaths {
     pub ready: Field<u32>,
     /// Pods on the update revision.
     pub updated: Field<u32>,
+    /// Pods on nodes that want none, where the kind's pods belong to nodes and we have to know.
+    pub misplaced: Option<Field<u32>>,
     /// Revision that held-back pods have, where the kind knows one.
     pub current_revision: Option<Field<String>>,
     /// Revision that pods are updated to; the first that is there. Empty: the status does not say, and the revision objects do.
@@ -58,6 +60,7 @@ impl StatusPaths {
         replicas: Field::at(&["status", "replicas"]),
         ready: Field::at(&["status", "readyReplicas"]),
         updated: Field::at(&["status", "updatedReplicas"]),
+        misplaced: None,
         current_revision: Some(Field::at(&["status", "currentRevision"])),
         update_revision: &[Field::at(&["status", "updateRevision"])],
     };

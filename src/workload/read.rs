@@ -100,6 +100,10 @@ fn reported(paths: &Paths, object: &Value) -> Result<Reported, FieldError> {
         replicas: status.replicas.get(object)?,
         ready_replicas: status.ready.get(object)?,
         updated_replicas: status.updated.get(object)?,
+        misplaced: status
+            .misplaced
+            .as_ref()
+            .map_or(Ok(None), |field| field.get(object))?,
         current_revision: current.flatten(),
         update_revision: update,
     })

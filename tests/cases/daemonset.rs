@@ -15,6 +15,8 @@ use crate::gate::Gate;
 use crate::ground::{Ground, finish, two_steps};
 use crate::scene::{APP, SOON, Scene, assert_free, condition, mark};
 
+mod nodes;
+
 /// Label of the nodes that only the DaemonSet of one case runs on. Its value is the namespace.
 const POOL: &str = "example.io/pool-of";
 

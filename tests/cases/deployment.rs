@@ -12,6 +12,8 @@ use crate::gate::Gate;
 use crate::ground::Ground;
 use crate::scene::{APP, SOON, Scene, assert_free, condition, image, mark};
 
+mod odd;
+
 fn apps(kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", kind))
 }

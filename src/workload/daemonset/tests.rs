@@ -200,7 +200,9 @@ impl Nodes {
     fn scene(&self, exposure: u32, max_unavailable: u32) -> Scene<'_> {
         Scene {
             desired: u32::try_from(self.count).unwrap(),
+            misplaced: 0,
             exposure,
+            open: false,
             update: "h2",
             stable: Some("h1"),
             max_unavailable,

@@ -17,8 +17,12 @@ use crate::workload::PodView;
 pub(super) struct Scene<'a> {
     /// Nodes that want a pod.
     pub(super) desired: u32,
+    /// Nodes that want none and have one all the same, beside these: some taint lets a pod stay and none come.
+    pub(super) misplaced: u32,
     /// Pods that may run the update revision.
     pub(super) exposure: u32,
+    /// Nothing is kept back.
+    pub(super) open: bool,
     /// Revision of the present template.
     pub(super) update: &'a str,
     /// Revision of the stable template; `None` where there is no record of it any more.
@@ -56,6 +60,9 @@ pub(super) fn turns<'a>(scene: &Scene<'a>) -> Vec<Turn<'a>> {
     let nodes = nodes(scene.pods);
     let living = count(nodes.values().filter(|node| !node.living.is_empty()));
     let vacant = scene.desired.saturating_sub(living);
+    // Nobody says which pods are the misplaced ones. A node that lacks its pod must not be hidden by them.
+    let pods_at_most = scene.desired.saturating_add(scene.misplaced).max(living);
+    let vacant_at_most = pods_at_most - living;
     // Where there are more, the DaemonSet controller removes all but one.
     let settled: Vec<&PodView> = nodes
         .values()
@@ -65,13 +72,19 @@ pub(super) fn turns<'a>(scene: &Scene<'a>) -> Vec<Turn<'a>> {
         })
         .collect();
     let available = count(settled.iter().filter(|pod| scene.is_available(pod)));
-    let unavailable = scene.desired.max(living).saturating_sub(available);
+    let unavailable = pods_at_most.saturating_sub(available);
     let mut budget = scene.max_unavailable.saturating_sub(unavailable);
     let updated = count(scene.pods.iter().filter(|pod| pod.runs(scene.update)));
     let exposed = updated.saturating_add(vacant);
 
     if exposed <= scene.exposure {
-        let wanted = (scene.exposure - exposed) as usize;
+        let exposed_at_most = updated.saturating_add(vacant_at_most);
+        let wanted = if scene.open {
+            // The misplaced ones too, which nobody makes anew.
+            usize::MAX
+        } else {
+            scene.exposure.saturating_sub(exposed_at_most) as usize
+        };
         let old = settled.into_iter().filter(|pod| !pod.runs(scene.update));
         let turns = scene.affordable(scene.by_turn(old.collect()), &mut budget);
         return turns.take(wanted).map(Turn::Replace).collect();
@@ -199,7 +212,9 @@ mod tests {
     fn scene(pods: &[PodView]) -> Scene<'_> {
         Scene {
             desired: 5,
+            misplaced: 0,
             exposure: 1,
+            open: false,
             update: "v2",
             stable: Some("v1"),
             max_unavailable: 1,
@@ -321,6 +336,32 @@ mod tests {
         assert_eq!(seconds(50), "replace b");
         // None is available: all may be replaced.
         assert_eq!(seconds(51), "replace b, replace c");
+    }
+
+    #[rstest]
+    #[case::it_leaves("a:v1- b:v1 c:v1 d:v1 e:v1", 1, false, "")]
+    #[case::it_is_gone("b:v1 c:v1 d:v1 e:v1", 1, false, "")]
+    #[case::it_is_there("a:v2 b:v1 c:v1 d:v1 e:v1", 1, false, "")]
+    #[case::the_next("a:v2 b:v1 c:v1 d:v1 e:v1", 2, false, "replace b")]
+    #[case::one_at_a_time("a:v2 b:v1- c:v1 d:v1 e:v1", 3, true, "")]
+    #[case::in_the_end("a:v2 b:v2 c:v2 d:v1 e:v1", 3, true, "replace d")]
+    #[case::left_alone_before("a:v2 b:v2 c:v2 d:v1 e:v1", 3, false, "")]
+    #[case::taken_away_by_somebody("a:v2 b:v2 c:v2 d:v1- e:v1", 3, false, "")]
+    fn of_five_pods_two_are_misplaced(
+        #[case] text: &str,
+        #[case] exposure: u32,
+        #[case] open: bool,
+        #[case] expected: &str,
+    ) {
+        let pods = pods(text);
+        let scene = Scene {
+            desired: 3,
+            misplaced: 2,
+            exposure,
+            open,
+            ..scene(&pods)
+        };
+        assert_eq!(told(&scene), expected);
     }
 
     #[test]
