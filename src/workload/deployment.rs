@@ -12,8 +12,8 @@ use super::means::{Fixed, HeldField, Means};
 use super::paths::{Paths, Replicas, StatusPaths};
 use super::revision::{Revision, RevisionKind, revision_of};
 use super::template::{TemplateId, hex};
-use super::{Partition, PodView, View};
-use crate::lens::{Field, PatchBuilder};
+use super::{Partition, PodView, View, read};
+use crate::lens::{Field, FieldError, PatchBuilder};
 use crate::names;
 
 /// Deployment. Its controller has no partition: while paused it makes no ReplicaSet and moves no pod from one to another, and with
@@ -79,6 +79,19 @@ impl Adapter for Deployment {
 
     fn order(&self, _: &Value) -> UpdateOrder {
         UpdateOrder::Any
+    }
+
+    /// A template that brings the label of ReplicaSets along, as one that was copied from one does, is none that its ReplicaSets can be
+    /// told by.
+    fn view(&self, object: &Value) -> Result<View, FieldError> {
+        match object["spec"]["template"]["metadata"]["labels"].get(names::POD_TEMPLATE_HASH) {
+            None => read::view(self.paths(), self.order(object), object),
+            Some(found) => Err(FieldError {
+                path: format!("spec.template.metadata.labels.{}", names::POD_TEMPLATE_HASH),
+                expected: "absent, since the controller of Deployments sets this label by itself",
+                found: found.to_string().chars().take(60).collect(),
+            }),
+        }
     }
 
     /// Sizes the ReplicaSets: that of the present template up to what is exposed, that of the stable one down to what is kept back,

@@ -155,3 +155,16 @@ fn an_empty_member_is_another_template_to_the_controller_of_deployments() {
     other["spec"]["securityContext"] = json!({});
     assert!(!of_version("v1", 1).is_of(&TemplateId::of(&other)));
 }
+
+#[test]
+fn a_template_with_the_label_of_replica_sets_is_refused_by_name() {
+    let mut object = json!({"metadata": {"uid": "u"}, "spec": {"replicas": 5, "template": {"metadata": {"labels": {"app": "web"}}}}});
+    assert!(DEPLOYMENT.view(&object).is_ok());
+    object["spec"]["template"]["metadata"]["labels"][names::POD_TEMPLATE_HASH] = json!("abc");
+    let told = DEPLOYMENT.view(&object).unwrap_err().to_string();
+    assert_eq!(
+        told,
+        "spec.template.metadata.labels.pod-template-hash should be absent, since the controller of Deployments sets this label by \
+         itself, found \"abc\""
+    );
+}
