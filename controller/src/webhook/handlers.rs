@@ -254,7 +254,6 @@ mod tests {
 
     use super::*;
     use crate::queue::Queue;
-    use crate::world::World;
 
     fn context() -> Context {
         let (events, _) = mpsc::channel(1);
@@ -265,7 +264,7 @@ mod tests {
             namespace: "ops".to_owned(),
             username: "controller".to_owned(),
             replace_stuck_pods: false,
-            world: World::default(),
+            world: Arc::default(),
             queue: Queue::new(),
             metrics: Arc::default(),
             kinds_changed: Notify::new(),
