@@ -16,6 +16,7 @@ mod control_plane;
 mod counts;
 mod courses;
 mod diagnosis;
+mod enabling;
 mod faults;
 mod gate;
 mod ground;
