@@ -33,6 +33,7 @@ mod outage;
 mod owners;
 mod packaging;
 mod plugin;
+mod privileges;
 mod replicas;
 mod restart;
 mod rights;
