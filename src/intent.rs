@@ -4,6 +4,7 @@
 //! instead. Every patch tests what it was built from, so that an answer to an old question changes nothing.
 
 mod approve;
+mod enable;
 mod governance;
 mod jump;
 mod keeper;
@@ -18,6 +19,7 @@ mod undo;
 use json_patch::Patch;
 
 pub use approve::{Approval, Approve, Wanted, approve};
+pub use enable::{Enabling, disable_kind, enable_kind, enabling_role};
 pub use governance::{Switch, disable, enable};
 pub use jump::{Jump, jump};
 pub use keeper::keeper;

@@ -113,6 +113,8 @@ pub const ROLLOUT_ID: &str = "rollouts.kruise.io/rollout-id";
 pub const ROLLOUT_BATCH_ID: &str = "rollouts.kruise.io/rollout-batch-id";
 /// Label of ClusterRoles whose rules are added to the controller's: how a custom kind is enabled.
 pub const AGGREGATE_TO_CONTROLLER: &str = "rollouts.kruise.io/aggregate-to-controller";
+/// What the controller has to be allowed to on a kind of workloads.
+pub const KIND_VERBS: [&str; 4] = ["get", "list", "watch", "patch"];
 
 /// Annotation on a pod template by which people restart all pods, as kubectl writes it.
 pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";

@@ -13,6 +13,7 @@ use axum::routing::get;
 
 use crate::gates::Gates;
 use crate::metrics::{self, Metrics};
+use crate::world::World;
 
 /// Path of the liveness probe.
 pub(crate) const HEALTHZ: &str = "/healthz";
@@ -22,11 +23,11 @@ pub(crate) const READYZ: &str = "/readyz";
 pub(crate) const METRICS: &str = "/metrics";
 
 /// The routes.
-pub(crate) fn router(gates: Gates, metrics: Arc<Metrics>) -> Router {
+pub(crate) fn router(gates: Gates, metrics: Arc<Metrics>, world: Arc<World>) -> Router {
     Router::new()
         .route(HEALTHZ, get(async || "ok\n"))
         .route(READYZ, get(readyz).with_state(gates))
-        .route(METRICS, get(render).with_state(metrics))
+        .route(METRICS, get(render).with_state((metrics, world)))
 }
 
 async fn readyz(State(gates): State<Gates>) -> Response {
@@ -42,8 +43,8 @@ async fn readyz(State(gates): State<Gates>) -> Response {
     }
 }
 
-async fn render(State(metrics): State<Arc<Metrics>>) -> Response {
-    match metrics.render() {
+async fn render(State((metrics, world)): State<(Arc<Metrics>, Arc<World>)>) -> Response {
+    match metrics.render(&world.census()) {
         Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }
@@ -78,7 +79,7 @@ mod tests {
         let server = serve(
             listener,
             Transport::Plain,
-            router(gates, metrics),
+            router(gates, metrics, Arc::default()),
             Deadlines::default(),
             stop.clone(),
         );

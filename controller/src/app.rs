@@ -103,7 +103,8 @@ async fn start(args: Run) -> Result<u8, Error> {
     let gates = Gates::new(drain);
 
     let admin = bind(args.admin_bind).await?;
-    let routes = admin::router(gates.clone(), metrics.clone());
+    let world = Arc::new(World::default());
+    let routes = admin::router(gates.clone(), metrics.clone(), world.clone());
     supervisor.spawn(
         "admin",
         serve(
@@ -127,7 +128,7 @@ async fn start(args: Run) -> Result<u8, Error> {
         client: client.clone(),
         namespace: args.connect.namespace.clone(),
         replace_stuck_pods: args.pods.replace_stuck_pods,
-        world: World::default(),
+        world,
         queue: Queue::new(),
         metrics: metrics.clone(),
         kinds_changed: Notify::new(),

@@ -23,7 +23,7 @@ pub(crate) struct Context {
     pub(crate) username: String,
     /// Pods in the way of a release are replaced.
     pub(crate) replace_stuck_pods: bool,
-    pub(crate) world: World,
+    pub(crate) world: Arc<World>,
     pub(crate) queue: Queue<Key>,
     pub(crate) metrics: Arc<Metrics>,
     /// The set of kinds that are referred to, or marked, may have changed.

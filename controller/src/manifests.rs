@@ -34,6 +34,8 @@ enum Error {
 struct Document {
     /// Lines before it, without the comment sign.
     comment: Option<String>,
+    /// A line before each rule of a role, in their order.
+    notes: Vec<String>,
     object: Value,
 }
 
@@ -41,6 +43,7 @@ impl From<Value> for Document {
     fn from(object: Value) -> Self {
         Self {
             comment: None,
+            notes: Vec::new(),
             object,
         }
     }
@@ -100,14 +103,34 @@ fn namespace(name: &str) -> Value {
 /// One YAML stream.
 fn stream(documents: &[Document]) -> Result<String, Error> {
     let mut text = String::new();
-    for Document { comment, object } in documents {
+    for Document {
+        comment,
+        notes,
+        object,
+    } in documents
+    {
         text.push_str("---\n");
         if let Some(comment) = comment {
             text.push_str(&commented(comment));
         }
-        text.push_str(&yaml(object)?);
+        text.push_str(&noted(&yaml(object)?, notes));
     }
     Ok(text)
+}
+
+/// The YAML of a role with a note before each of its rules. A rule begins with its groups, at the margin.
+fn noted(yaml: &str, notes: &[String]) -> String {
+    let mut notes = notes.iter();
+    let mut text = String::new();
+    for line in yaml.split_inclusive('\n') {
+        if line.starts_with("- apiGroups:")
+            && let Some(note) = notes.next()
+        {
+            text.push_str(&commented(note));
+        }
+        text.push_str(line);
+    }
+    text
 }
 
 /// A value as one YAML document with a line end. Strings that a reader of YAML 1.1 takes for something else come out quoted.

@@ -3,6 +3,7 @@
 //! Every change says which Rollouts it may concern. Copies are ordered by resourceVersion where that can be read, so that the
 //! answer to our own write is not undone by an event that is older. Nothing here waits or calls.
 
+mod census;
 mod inner;
 mod kinds;
 mod place;
@@ -28,6 +29,7 @@ use self::pods::Pods;
 use self::revisions::Revisions;
 use crate::lease::Term;
 
+pub(crate) use self::census::{Census, PHASES};
 pub(crate) use self::kinds::Watch;
 pub(crate) use self::place::{Key, Place, key_of};
 

@@ -3,6 +3,7 @@
 pub(crate) mod approve;
 pub(crate) mod completion;
 mod diagnose;
+mod enable;
 mod events;
 mod get;
 mod history;
@@ -32,6 +33,7 @@ use undo::{Abort, Undo};
 use writing::Writing;
 
 use crate::ui::trace::Trace;
+pub(crate) use enable::Enable;
 pub(crate) use events::Events;
 pub(crate) use get::Get;
 pub(crate) use history::History;
@@ -350,6 +352,12 @@ pub(crate) enum WorkloadCommand {
     /// Set the label that makes updates of a workload subject to its Rollout
     #[command(after_help = EXIT_CODES)]
     Label(Label),
+    /// Let the controller govern a kind of workloads
+    ///
+    /// Applies the ClusterRole whose rules are added to the controller's, at once and without a restart. With --dry-run -o yaml it is
+    /// printed instead, for git.
+    #[command(after_help = EXIT_CODES)]
+    Enable(Enable),
     /// Check whether a workload, or its kind, can be released in steps
     #[command(after_help = EXIT_CODES)]
     Check(Check),

@@ -5,6 +5,7 @@ mod check;
 mod completion;
 mod doctor;
 mod each;
+mod enable;
 mod events;
 mod explain;
 mod follow;
@@ -55,6 +56,7 @@ pub(crate) async fn run(cli: Cli, ui: &mut Ui) -> Result<u8, Error> {
             command: Some(command),
         }) => match command {
             WorkloadCommand::Label(command) => label::run(&command, &connect(connection).await?, ui).await,
+            WorkloadCommand::Enable(command) => enable::run(&command, &connect(connection).await?, ui).await,
             WorkloadCommand::Check(command) => check::run(&command, &connect(connection).await?, ui).await,
             WorkloadCommand::List(command) => list::run(&command, &connect(connection).await?, ui).await,
         },

@@ -64,11 +64,8 @@ pub(super) fn scale(deployment: &str, namespace: &str, replicas: u32) -> String 
 
 /// Lets the controller govern a custom kind.
 pub(super) fn enable_kind(plural: &str, group: &str) -> String {
-    let resource = super::facts::qualified(plural, group);
-    let role = format!("{}-{resource}", names::CONTROLLER);
     format!(
-        "kubectl create clusterrole {role} --verb=get,list,watch,patch --resource={resource} && \
-         kubectl label clusterrole {role} {}=true",
-        names::AGGREGATE_TO_CONTROLLER
+        "kubectl kruise workload enable {}",
+        super::facts::qualified(plural, group)
     )
 }

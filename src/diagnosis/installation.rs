@@ -314,7 +314,7 @@ fn enabled(subject: &Subject, roles: &[Value]) -> Option<Finding> {
             has(&rule["apiGroups"], &group) && has(&rule["resources"], &plural) && has(&rule["verbs"], verb)
         })
     };
-    let missing: Vec<_> = ["get", "list", "watch", "patch"]
+    let missing: Vec<_> = names::KIND_VERBS
         .into_iter()
         .filter(|verb| !allowed(verb))
         .collect();

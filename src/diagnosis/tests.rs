@@ -61,10 +61,10 @@ fn what_is_in_order_passes_every_check() {
         deployment(names::CONTROLLER, 2, 2), deployment(names::LEGACY_DEPLOYMENT, 1, 1)])),
     Check::Controller, Severity::Failure, "two controllers", "kubectl scale deployment/kruise-rollout-controller-manager -n kruise-rollout --replicas=0")]
 #[case::no_right_to_the_kind(Scene::healthy().with(|f| f.registrations.roles = Looked::Seen(vec![])), Check::Kinds, Severity::Failure,
-    "no right to mystatefulapps.example.io", "kubectl create clusterrole kruise-rollout-controller-mystatefulapps.example.io --verb=get,list,watch,patch")]
+    "no right to mystatefulapps.example.io", "kubectl kruise workload enable mystatefulapps.example.io")]
 #[case::no_right_as_it_says(Scene::healthy().rollout(stalled("WorkloadUnreadable", "forbidden"))
         .with(|f| f.registrations.roles = Looked::Forbidden("list clusterroles".into())),
-    Check::Kinds, Severity::Failure, "no right", "aggregate-to-controller=true")]
+    Check::Kinds, Severity::Failure, "no right", "kubectl kruise workload enable mystatefulapps.example.io")]
 #[case::not_registered(Scene::healthy().with(|f| f.registrations.webhooks = Looked::Seen(vec![])), Check::Registration, Severity::Failure,
     "no mutating webhook configuration", "kubectl rollout restart")]
 #[case::kind_not_registered(Scene::healthy().with(|f| f.registrations.webhooks = Looked::Seen(vec![edited(configuration(), "/webhooks/0/rules/0/resources/0", json!("others"))])),

@@ -17,6 +17,7 @@ mod forward;
 mod grant;
 mod labels;
 mod observed;
+mod passed;
 mod release;
 mod rest;
 pub mod states;
@@ -25,6 +26,7 @@ mod stuck;
 
 pub use decide::decide;
 pub use observed::{Children, Observed, Proof, Stray, Target, Workload};
+pub use passed::{Ending, Part, ending, part};
 pub use status::refused;
 pub(crate) use status::why;
 

@@ -329,11 +329,25 @@ pub(super) fn guarded_message(workload: &Workload) -> String {
 #[must_use]
 pub fn refused(rollout: &Rollout, answer: &str, now: Timestamp) -> Option<RolloutStatus> {
     let mut draft = Draft::new(rollout, now);
+    let remedy = missing_right(rollout, answer)
+        .map(|kind| format!(". Let the controller govern the kind: kubectl kruise workload enable {kind}"))
+        .unwrap_or_default();
     draft.stalled(
         why::REFUSED,
-        &format!("the API server refuses a write of the controller: {answer}"),
+        &format!("the API server refuses a write of the controller: {answer}{remedy}"),
     );
     draft.finish().status
+}
+
+/// The resource of the Rollout's workload, if the answer says that a right to it is missing: `… cannot patch resource "apps" in API
+/// group "example.io" …`.
+fn missing_right(rollout: &Rollout, answer: &str) -> Option<String> {
+    let (_, rest) = answer.split_once(" cannot ")?;
+    let (_, rest) = rest.split_once(" resource \"")?;
+    let (plural, rest) = rest.split_once("\" in API group \"")?;
+    let (group, _) = rest.split_once('"')?;
+    let governed = rollout.spec.workload_ref.group_version()?.0;
+    (group == governed && !plural.contains('/')).then(|| format!("{plural}.{group}"))
 }
 
 /// Reasons of our own, beside those of [`crate::api::v1beta1::condition::reason`].
@@ -363,4 +377,40 @@ pub(super) fn progressing(draft: &mut Draft<'_>, reason: &str) {
     let message = draft.status.message.clone();
     let holds = reason != reason::COMPLETED;
     draft.condition(condition::PROGRESSING, holds, reason, &message);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_missing_right_to_the_workload_is_told_with_its_remedy() {
+        let rollout: Rollout = serde_json::from_value(json!({
+            "metadata": {"name": "web"},
+            "spec": {"strategy": {}, "workloadRef": {"apiVersion": "example.io/v1", "kind": "MyStatefulApp", "name": "web"}},
+        }))
+        .unwrap();
+        let told = |answer: &str| {
+            let status = refused(&rollout, answer, Timestamp::UNIX_EPOCH).unwrap();
+            condition::get(&status.conditions, condition::STALLED)
+                .unwrap()
+                .message
+                .clone()
+        };
+        let may_not = "mystatefulapps.example.io \"web\" is forbidden: User \"system:x\" cannot patch resource \"mystatefulapps\" in API \
+             group \"example.io\" in the namespace \"shop\"";
+        let message = told(may_not);
+        assert!(
+            message.ends_with("kubectl kruise workload enable mystatefulapps.example.io"),
+            "{message}"
+        );
+        for other in [
+            "pods \"web-1\" is forbidden: User \"system:x\" cannot delete resource \"pods\" in API group \"\" in the namespace \"shop\"",
+            "admission webhook denied the request",
+        ] {
+            assert!(!told(other).contains("workload enable"), "{other}");
+        }
+    }
 }

@@ -68,7 +68,10 @@ async fn a_rollout_may_come_before_the_kind_and_the_right_to_govern_it() {
         message.contains("ClusterRole") && message.contains(&label),
         "{message}"
     );
-    assert!(message.contains("laterapps.example.io"), "{message}");
+    assert!(
+        message.contains("kubectl kruise workload enable laterapps.example.io"),
+        "{message}"
+    );
 
     let _operator = kind.operate(installation, &[]);
     scene.create_app(&scene.manifest("v1", None)).await;

@@ -5,6 +5,7 @@
 //! that brings the kind. Rights in the controller's namespace are a Role, so that it reads no other Secret of the cluster.
 
 use kruise_rollout::admission::policy;
+use kruise_rollout::intent::enabling_role;
 use kruise_rollout::names;
 use serde_json::{Value, json};
 
@@ -20,13 +21,15 @@ pub(super) fn documents(args: &Manifests) -> Result<Vec<Document>, Error> {
     Ok(vec![
         service_account(namespace).into(),
         gathering_role().into(),
-        base_role(args.pods.replace_stuck_pods).into(),
+        base_role(args.pods.replace_stuck_pods),
         Document {
             comment: Some(DAEMONSETS_HINT.to_owned()),
+            notes: Vec::new(),
             object: daemonsets(),
         },
         Document {
             comment: Some(custom_kind_hint()?),
+            notes: Vec::new(),
             object: workloads("statefulsets", "apps", &["statefulsets"]),
         },
         deployments().into(),
@@ -37,7 +40,7 @@ pub(super) fn documents(args: &Manifests) -> Result<Vec<Document>, Error> {
         )
         .into(),
         cluster_role_binding(namespace).into(),
-        namespace_role(namespace).into(),
+        namespace_role(namespace),
         role_binding(namespace).into(),
         viewer().into(),
         editor().into(),
@@ -70,12 +73,69 @@ fn gathering_role() -> Value {
     })
 }
 
-/// What the controller needs whatever kinds it governs. It deletes pods only where it is to replace stuck ones.
-fn base_role(replace_stuck_pods: bool) -> Value {
-    let mut pods = vec!["get", "list", "watch", "patch"];
-    if replace_stuck_pods {
-        pods.push("delete");
+/// One rule of the controller's roles.
+struct Rule<'a> {
+    groups: &'a [&'a str],
+    resources: &'a [&'a str],
+    /// Objects that it is bound to; all where there are none.
+    names: Vec<String>,
+    verbs: Vec<&'a str>,
+    /// What in this program needs it, in a line for the manifests.
+    why: &'a str,
+}
+
+impl<'a> Rule<'a> {
+    fn new(group: &'a &'a str, resources: &'a [&'a str], verbs: &[&'a str], why: &'a str) -> Self {
+        Self {
+            groups: std::slice::from_ref(group),
+            resources,
+            names: Vec::new(),
+            verbs: verbs.to_vec(),
+            why,
+        }
     }
+
+    fn of(self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self {
+            names: names.into_iter().map(Into::into).collect(),
+            ..self
+        }
+    }
+
+    fn json(&self) -> Value {
+        let mut rule = json!({ "apiGroups": self.groups, "resources": self.resources, "verbs": self.verbs });
+        if !self.names.is_empty() {
+            rule["resourceNames"] = json!(self.names);
+        }
+        rule
+    }
+}
+
+/// A role of the controller, with what its rules are for.
+fn explained(mut role: Value, rules: &[Rule<'_>]) -> Document {
+    role["rules"] = rules.iter().map(Rule::json).collect();
+    Document {
+        comment: None,
+        notes: rules.iter().map(|rule| rule.why.to_owned()).collect(),
+        object: role,
+    }
+}
+
+/// What the controller needs whatever kinds it governs. It deletes pods only where it is to replace stuck ones. A case of the tests
+/// finds each right used in the API server's audit log.
+fn base_role(replace_stuck_pods: bool) -> Document {
+    const ADMISSION: &str = "admissionregistration.k8s.io";
+    let (pods, why_pods): (&[&str], &str) = if replace_stuck_pods {
+        (
+            &["list", "watch", "patch", "delete"],
+            "Follows the pods of a release; labels them with its id and batch; replaces those that stand in the way of a rollback.",
+        )
+    } else {
+        (
+            &["list", "watch", "patch"],
+            "Follows the pods of a release; labels them with its id and batch.",
+        )
+    };
     let webhooks = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
     let policies = [
         "mutatingadmissionpolicies",
@@ -83,45 +143,89 @@ fn base_role(replace_stuck_pods: bool) -> Value {
         "validatingadmissionpolicies",
         "validatingadmissionpolicybindings",
     ];
-    let rules = json!([
-        { "apiGroups": [names::GROUP], "resources": ["rollouts"], "verbs": ["get", "list", "watch", "patch"] },
-        { "apiGroups": [names::GROUP], "resources": ["rollouts/status"], "verbs": ["get", "patch", "update"] },
-        { "apiGroups": [names::GROUP], "resources": ["rollouts/finalizers"], "verbs": ["update"] },
-        { "apiGroups": [""], "resources": ["pods"], "verbs": pods },
-        { "apiGroups": ["apps"], "resources": ["replicasets", "statefulsets"], "verbs": ["get"] },
-        { "apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create"] },
-        {
-            "apiGroups": ["apps"],
-            "resources": ["controllerrevisions"],
-            "verbs": ["get", "list", "watch", "create", "patch", "delete"],
-        },
-        { "apiGroups": ["admissionregistration.k8s.io"], "resources": webhooks, "verbs": ["get", "list", "watch", "create"] },
-        {
-            "apiGroups": ["admissionregistration.k8s.io"],
-            "resources": webhooks,
-            "resourceNames": [names::WEBHOOK_CONFIGURATION],
-            "verbs": ["patch", "delete"],
-        },
-        { "apiGroups": ["admissionregistration.k8s.io"], "resources": policies, "verbs": ["get", "list", "watch", "create"] },
-        {
-            "apiGroups": ["admissionregistration.k8s.io"],
-            "resources": policies,
-            "resourceNames": policy::all_names(),
-            "verbs": ["patch", "delete"],
-        },
-        {
-            "apiGroups": ["apiextensions.k8s.io"],
-            "resources": ["customresourcedefinitions"],
-            "verbs": ["get", "list", "watch"],
-        },
-        { "apiGroups": [RBAC], "resources": ["clusterroles"], "resourceNames": [names::CLUSTER_ROLE], "verbs": ["get"] },
-        { "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"], "verbs": ["create"] },
-    ]);
-    cluster_role(
-        &format!("{}-base", names::CLUSTER_ROLE),
-        &[names::AGGREGATE_TO_CONTROLLER],
-        rules,
-    )
+    let rules = [
+        Rule::new(
+            &names::GROUP,
+            &["rollouts"],
+            &["get", "list", "watch", "patch"],
+            "Follows Rollouts; reads one again before it lets go of a workload; removes the finalizer of another controller.",
+        ),
+        Rule::new(
+            &names::GROUP,
+            &["rollouts/status"],
+            &["patch"],
+            "Writes the status.",
+        ),
+        Rule::new(&"", &["pods"], pods, why_pods),
+        Rule::new(
+            &"apps",
+            &["replicasets", "statefulsets"],
+            &["get"],
+            "Finds the workload of pods that belong to it through one owner in between.",
+        ),
+        Rule::new(&"events.k8s.io", &["events"], &["create"], "Tells what it does."),
+        Rule::new(
+            &"apps",
+            &["controllerrevisions"],
+            &["list", "create", "patch", "delete"],
+            "Records templates for undo: the last ten of each Rollout.",
+        ),
+        Rule::new(
+            &ADMISSION,
+            &webhooks,
+            &["list", "watch", "create"],
+            "Registers its webhooks.",
+        ),
+        Rule::new(
+            &ADMISSION,
+            &webhooks,
+            &["patch"],
+            "Keeps its webhook configurations as they should be.",
+        )
+        .of([names::WEBHOOK_CONFIGURATION]),
+        Rule::new(
+            &ADMISSION,
+            &["mutatingwebhookconfigurations"],
+            &["get"],
+            "Finds the kinds that an earlier process registered.",
+        )
+        .of([names::WEBHOOK_CONFIGURATION]),
+        Rule::new(
+            &ADMISSION,
+            &policies,
+            &["list", "watch", "create"],
+            "Has the API server hold, and refuse what is no approval.",
+        ),
+        Rule::new(
+            &ADMISSION,
+            &policies,
+            &["patch", "delete"],
+            "Keeps its policies as they should be; removes those that nothing is held by any more.",
+        )
+        .of(policy::all_names()),
+        Rule::new(
+            &"apiextensions.k8s.io",
+            &["customresourcedefinitions"],
+            &["list", "watch"],
+            "Notices that a kind has come, changed or gone. It reads the metadata alone.",
+        ),
+        Rule::new(
+            &RBAC,
+            &["clusterroles"],
+            &["get"],
+            "Makes what it registers belong to this role, so that it goes with it.",
+        )
+        .of([names::CLUSTER_ROLE]),
+        Rule::new(
+            &"authentication.k8s.io",
+            &["selfsubjectreviews"],
+            &["create"],
+            "Asks for its own user name, by which admission knows its writes.",
+        ),
+    ];
+    let name = format!("{}-base", names::CLUSTER_ROLE);
+    let role = cluster_role(&name, &[names::AGGREGATE_TO_CONTROLLER], json!([]));
+    explained(role, &rules)
 }
 
 /// Enables kinds of one group: those that are known by name, from the start. A kind that the cluster does not have costs nothing.
@@ -129,7 +233,7 @@ fn workloads(name: &str, group: &str, plurals: &[&str]) -> Value {
     cluster_role(
         &format!("{}-{name}", names::CLUSTER_ROLE),
         &[names::AGGREGATE_TO_CONTROLLER],
-        json!([{ "apiGroups": [group], "resources": plurals, "verbs": ["get", "list", "watch", "patch"] }]),
+        json!([{ "apiGroups": [group], "resources": plurals, "verbs": names::KIND_VERBS }]),
     )
 }
 
@@ -157,6 +261,7 @@ fn daemonsets() -> Value {
         json!([
             { "apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["get", "list", "watch", "patch"] },
             { "apiGroups": ["apps"], "resources": ["daemonsets/finalizers"], "verbs": ["update"] },
+            { "apiGroups": ["apps"], "resources": ["controllerrevisions"], "verbs": ["get", "list", "watch"] },
             { "apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete"] },
         ]),
     )
@@ -164,10 +269,10 @@ fn daemonsets() -> Value {
 
 /// Says how a custom kind is enabled, with an example.
 fn custom_kind_hint() -> Result<String, Error> {
-    let example = workloads("mystatefulapps", "example.io", &["mystatefulapps"]);
+    let example = enabling_role("example.io", "mystatefulapps");
     Ok(format!(
         "Every ClusterRole with the label {} adds its rules to the controller's.\n\
-         One more such ClusterRole enables a custom kind, for example:\n\n{}",
+         One more such ClusterRole enables a custom kind: `kubectl kruise workload enable TYPE` applies it, for example\n\n{}",
         names::AGGREGATE_TO_CONTROLLER,
         yaml(&example)?
     ))
@@ -206,26 +311,37 @@ fn subject(namespace: &str) -> Value {
 }
 
 /// Rights in the controller's own namespace: its certificate and its lease. A create cannot be bound to a name.
-fn namespace_role(namespace: &str) -> Value {
-    json!({
+fn namespace_role(namespace: &str) -> Document {
+    const COORDINATION: &str = "coordination.k8s.io";
+    let rules = [
+        Rule::new(
+            &"",
+            &["secrets"],
+            &["create"],
+            "Makes the Secret of its certificate.",
+        ),
+        Rule::new(
+            &"",
+            &["secrets"],
+            &["get", "list", "watch", "patch"],
+            "Shares the certificate with its other replicas, and renews it.",
+        )
+        .of([names::WEBHOOK_SERVICE]),
+        Rule::new(&COORDINATION, &["leases"], &["create"], "Makes the lease."),
+        Rule::new(
+            &COORDINATION,
+            &["leases"],
+            &["get", "list", "watch", "patch"],
+            "Takes and keeps the lease; reads it again when another replica was faster.",
+        )
+        .of([names::CONTROLLER]),
+    ];
+    let role = json!({
         "apiVersion": format!("{RBAC}/v1"),
         "kind": "Role",
         "metadata": { "name": names::CONTROLLER, "namespace": namespace, "labels": { APP.0: APP.1 } },
-        "rules": [
-            { "apiGroups": [""], "resources": ["secrets"], "verbs": ["create"] },
-            {
-                "apiGroups": [""],
-                "resources": ["secrets"],
-                "resourceNames": [names::WEBHOOK_SERVICE],
-                "verbs": ["get", "list", "watch", "patch", "update"],
-            },
-            {
-                "apiGroups": ["coordination.k8s.io"],
-                "resources": ["leases"],
-                "verbs": ["get", "list", "watch", "create", "patch", "update"],
-            },
-        ],
-    })
+    });
+    explained(role, &rules)
 }
 
 /// People who may look, as a part of the cluster's `view`.

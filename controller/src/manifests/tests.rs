@@ -200,14 +200,34 @@ fn the_controllers_role_gathers_what_is_labelled() {
 #[test]
 fn the_example_of_a_custom_kind_is_a_role() {
     let (text, _) = read(&[]);
-    let lines = text.lines().filter_map(|line| line.strip_prefix("# "));
+    let lines = text.lines().skip_while(|line| !line.starts_with("# apiVersion"));
     let example: String = lines
-        .skip_while(|line| !line.starts_with("apiVersion"))
+        .map_while(|line| line.strip_prefix("# "))
         .map(|line| format!("{line}\n"))
         .collect();
     let example: Value = serde_saphyr::from_str(&example).unwrap();
     is_typed::<ClusterRole>(&example);
     assert_eq!(example["rules"][0]["resources"][0], "mystatefulapps");
+}
+
+/// The lines that stand directly before the rules of the controller's own roles.
+#[test]
+fn every_rule_says_what_it_is_for() {
+    for flags in [&[][..], &["--replace-stuck-pods=false"]] {
+        let (text, documents) = read(flags);
+        let own = ["kruise-rollout-controller-base", "kruise-rollout-controller"];
+        let rules: usize = documents
+            .iter()
+            .filter(|document| own.contains(&document["metadata"]["name"].as_str().unwrap()))
+            .filter_map(|document| document["rules"].as_array().map(Vec::len))
+            .sum();
+        let lines: Vec<_> = text.lines().collect();
+        let explained = lines
+            .windows(2)
+            .filter(|pair| pair[0].starts_with("# ") && pair[1].starts_with("- apiGroups:"));
+        assert!(rules > 10);
+        assert_eq!(explained.count(), rules);
+    }
 }
 
 #[test]

@@ -27,6 +27,7 @@ pub(super) async fn write(
     let api: Api<Rollout> = Api::namespaced(context.client.clone(), &key.namespace);
     let mut version = rollout.metadata.resource_version.clone();
     let mut attempt = 1;
+    let told = rollout.status.as_ref();
     let rollout = loop {
         let patch = json!({
             "metadata": {"uid": rollout.metadata.uid, "resourceVersion": version},
@@ -49,6 +50,9 @@ pub(super) async fn write(
         }
     };
     context.metrics.acted("status");
+    if let Some(told) = told {
+        context.metrics.goes_on(told, status);
+    }
     context.look_at(context.world.put_answered_rollout(rollout));
     Ok(())
 }

@@ -191,11 +191,12 @@ async fn watch_kind(context: &Context, kind: &GroupKind, resource: &ApiResource,
 
 fn refusal(kind: &GroupKind, resource: &ApiResource, error: &watcher::Error) -> String {
     format!(
-        "the controller may not watch {kind}: {error}. Create a ClusterRole with the label {}=true that allows get, list, \
-         watch and patch on {}.{}",
-        names::AGGREGATE_TO_CONTROLLER,
+        "the controller may not watch {kind}: {error}. Let it: kubectl kruise workload enable {}.{}, which makes a ClusterRole \
+         with the label {}=true that allows {}",
         resource.plural,
-        resource.group
+        resource.group,
+        names::AGGREGATE_TO_CONTROLLER,
+        names::KIND_VERBS.join(", "),
     )
 }
 

@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 use super::serve::{Deadlines, Transport};
 use crate::context::Context;
 use crate::queue::Queue;
-use crate::world::World;
 
 pub use super::handlers::MUTATE;
 
@@ -54,7 +53,7 @@ pub(super) fn context() -> kube::Result<Context> {
         namespace: "ops".to_owned(),
         username: "controller".to_owned(),
         replace_stuck_pods: false,
-        world: World::default(),
+        world: Arc::default(),
         queue: Queue::new(),
         metrics: Arc::default(),
         kinds_changed: Notify::new(),

@@ -13,6 +13,7 @@ use kube::api::{Api, ApiResource, PostParams};
 use serde_json::Value;
 
 use super::look::{Place, looked};
+use super::write::CLUSTER_ROLES;
 use super::{Cluster, Workload, qualified};
 use crate::error::Error;
 use crate::target;
@@ -140,18 +141,38 @@ impl Cluster {
             named("mutatingadmissionpolicies", &policies).await?,
             named("mutatingadmissionpolicybindings", &policies).await?,
         );
-        let roles = Place {
-            folder: "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-            resource: "clusterroles.rbac.authorization.k8s.io",
-        };
-        let aggregated = format!("{}=true", names::AGGREGATE_TO_CONTROLLER);
         Ok(Registrations {
             endpoints: self.endpoints(webhooks.seen()).await?,
             webhooks,
             policies: held.map(Some),
             bindings: bound.map(Some),
-            roles: self.all(roles, Some(&aggregated)).await?,
+            roles: self.roles_of_kinds().await?,
         })
+    }
+
+    /// The ClusterRoles whose rules are added to the controller's.
+    async fn roles_of_kinds(&self) -> Result<Looked<Vec<Value>>, Error> {
+        let roles = Place {
+            folder: CLUSTER_ROLES,
+            resource: "clusterroles.rbac.authorization.k8s.io",
+        };
+        let aggregated = format!("{}=true", names::AGGREGATE_TO_CONTROLLER);
+        self.all(roles, Some(&aggregated)).await
+    }
+
+    /// The same, for who cannot go on without them.
+    ///
+    /// # Errors
+    /// They may not be read.
+    pub(crate) async fn enabling_roles(&self) -> Result<Vec<Value>, Error> {
+        match self.roles_of_kinds().await? {
+            Looked::Seen(roles) => Ok(roles),
+            other => Err(Error::Forbidden {
+                message: other.why_not().unwrap_or_default(),
+                right: "list clusterroles.rbac.authorization.k8s.io".to_owned(),
+                role: None,
+            }),
+        }
     }
 
     /// Who stands behind the Service that a registration names.

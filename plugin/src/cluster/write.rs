@@ -2,13 +2,16 @@
 
 use json_patch::Patch as JsonPatch;
 use kruise_rollout::names;
-use kube::api::{ApiResource, Patch, PatchParams};
+use kube::api::{ApiResource, DeleteParams, Patch, PatchParams, Preconditions};
 use kube::core::Request;
 use serde_json::{Map, Value, json};
 
 use super::{Cluster, Workload, qualified};
 use crate::cli::writing::{DryRun, Writing};
 use crate::error::Error;
+
+/// Path of ClusterRoles.
+pub(super) const CLUSTER_ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 
 /// One change of one object, to be sent or shown.
 pub(crate) struct Write<'a> {
@@ -18,10 +21,19 @@ pub(crate) struct Write<'a> {
     path: String,
     /// `status`, or nothing for the object itself.
     subresource: Option<&'static str>,
-    /// What is changed, with tests.
-    patch: JsonPatch,
+    change: Change,
     /// What a caller must be allowed to.
     right: String,
+}
+
+/// What is sent.
+enum Change {
+    /// What is changed, with tests.
+    Patch(JsonPatch),
+    /// The object is to be as it is given, by server-side apply.
+    Apply,
+    /// The object goes, if it is still the one that was read.
+    Delete,
 }
 
 impl Write<'_> {
@@ -31,9 +43,29 @@ impl Write<'_> {
             .subresource
             .map(|name| format!("/{name}"))
             .unwrap_or_default();
-        let body = serde_json::to_string_pretty(&self.patch).unwrap_or_default();
+        let (method, query, media, body) = match &self.change {
+            Change::Patch(patch) => (
+                "PATCH",
+                format!("?fieldManager={field_manager}"),
+                "application/json-patch+json",
+                serde_json::to_string_pretty(patch),
+            ),
+            Change::Apply => (
+                "PATCH",
+                format!("?fieldManager={field_manager}"),
+                "application/apply-patch+yaml",
+                serde_json::to_string_pretty(self.object),
+            ),
+            Change::Delete => (
+                "DELETE",
+                String::new(),
+                "application/json",
+                serde_json::to_string_pretty(&self.deletion(false)),
+            ),
+        };
+        let body = body.unwrap_or_default();
         format!(
-            "PATCH {}{subresource}?fieldManager={field_manager}\nContent-Type: application/json-patch+json\n\n{body}",
+            "{method} {}{subresource}{query}\nContent-Type: {media}\n\n{body}",
             self.path
         )
     }
@@ -41,8 +73,21 @@ impl Write<'_> {
     /// The object as it will be. `None` when a test in the patch fails.
     fn foreseen(&self) -> Option<Value> {
         let mut after = self.object.clone();
-        json_patch::patch(&mut after, &self.patch).ok()?;
+        if let Change::Patch(patch) = &self.change {
+            json_patch::patch(&mut after, patch).ok()?;
+        }
         Some(after)
+    }
+
+    fn deletion(&self, dry_run: bool) -> DeleteParams {
+        DeleteParams {
+            dry_run,
+            preconditions: Some(Preconditions {
+                uid: self.object["metadata"]["uid"].as_str().map(str::to_owned),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        }
     }
 }
 
@@ -60,7 +105,7 @@ impl Cluster {
             object,
             path: format!("{}/{name}", self.rollouts_folder()),
             subresource,
-            patch,
+            change: Change::Patch(patch),
             right: format!("patch rollouts.{}{suffix}", names::GROUP),
         }
     }
@@ -71,9 +116,19 @@ impl Cluster {
             object: &workload.object,
             path: format!("{}/{}", self.folder(&workload.resource), workload.name),
             subresource: None,
-            patch,
+            change: Change::Patch(patch),
             right: format!("patch {}", qualified(&workload.resource)),
         }
+    }
+
+    /// A ClusterRole that is to be there as it is given.
+    pub(crate) fn apply_role<'a>(&self, role: &'a Value) -> Write<'a> {
+        of_role(role, Change::Apply, "patch")
+    }
+
+    /// A ClusterRole, as it was read, that is to go.
+    pub(crate) fn delete_role<'a>(&self, role: &'a Value) -> Write<'a> {
+        of_role(role, Change::Delete, "delete")
     }
 
     /// Sends a change, unless nothing is to be sent. Returns the object after it; `None` when it is not as it was read any more,
@@ -82,7 +137,14 @@ impl Cluster {
         if writing.dry_run() == DryRun::Client {
             return Ok(Some(write.foreseen().unwrap_or_else(|| write.object.clone())));
         }
-        let patch = Patch::Json::<()>(write.patch.clone());
+        let patch = match &write.change {
+            Change::Patch(patch) => Patch::Json::<()>(patch.clone()),
+            Change::Apply => {
+                let answer = self.patch(write, &Patch::Apply(write.object), writing).await;
+                return answer.map(Some).map_err(cluster_wide);
+            }
+            Change::Delete => return self.delete(write, writing).await.map_err(cluster_wide),
+        };
         match tested(self.patch(write, &patch, writing).await) {
             Err(Error::Server(status)) if status.code == 415 => self.send_merged(write, writing).await,
             answer => answer,
@@ -97,6 +159,18 @@ impl Cluster {
         let mut merge = difference(write.object, &after);
         merge["metadata"]["resourceVersion"] = write.object["metadata"]["resourceVersion"].clone();
         tested(self.patch(write, &Patch::Merge(merge), writing).await)
+    }
+
+    /// Deletes the object. Returns it as it was; `None` when another one has its name now.
+    async fn delete(&self, write: &Write<'_>, writing: &Writing) -> Result<Option<Value>, Error> {
+        let params = write.deletion(writing.dry_run() == DryRun::Server);
+        let (folder, name) = write.path.rsplit_once('/').unwrap_or((&write.path, ""));
+        let request = Request::new(folder).delete(name, &params);
+        let request = request.map_err(|error| Error::Usage(format!("{}: {error}", write.path)))?;
+        let answer = self
+            .call(&write.right, self.client.request::<Value>(request))
+            .await;
+        Ok(tested(answer)?.map(|_| write.object.clone()))
     }
 
     async fn patch<P: serde::Serialize + std::fmt::Debug>(
@@ -138,6 +212,29 @@ impl Cluster {
             format!("/apis/{group}/{version}")
         };
         format!("{root}/namespaces/{}/{plural}", self.namespace)
+    }
+}
+
+fn of_role<'a>(role: &'a Value, change: Change, verb: &str) -> Write<'a> {
+    let name = role["metadata"]["name"].as_str().unwrap_or_default();
+    Write {
+        object: role,
+        path: format!("{CLUSTER_ROLES}/{name}"),
+        subresource: None,
+        change,
+        right: format!("{verb} clusterroles.rbac.authorization.k8s.io"),
+    }
+}
+
+/// A right to an object without a namespace is not one in a namespace.
+fn cluster_wide(error: Error) -> Error {
+    match error {
+        Error::Forbidden { message, right, .. } => Error::Forbidden {
+            message,
+            right: right.split(" in ").next().unwrap_or_default().to_owned(),
+            role: None,
+        },
+        error => error,
     }
 }
 

@@ -7,7 +7,8 @@ use kube::api::PostParams;
 use serde_json::json;
 use support::{Identity, installed};
 
-use super::{asked, rollout, settled};
+use super::{DRY_KIND, asked, rollout, settled};
+use crate::kinds::OwnKind;
 use crate::plugin::kruise;
 use crate::scene::{APP, Scene, walk_steps};
 
@@ -45,6 +46,7 @@ fn deeds() -> Vec<Deed> {
         of("rollout undo", Developer, &app, &["--diff"]),
         of("rollout abort", Developer, &target, &[]),
         of("workload label", Developer, "mystatefulapp/bare", &[]),
+        of("workload enable", Admin, DRY_KIND, &[]),
     ]
 }
 
@@ -75,7 +77,8 @@ async fn writing(scene: &Scene<'_>) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn no_command_writes_in_a_dry_run() {
-    let scene = Scene::new(installed().await, "dry").await;
+    let installation = installed().await;
+    let scene = Scene::new(installation, "dry").await;
     scene.set(Some(0), &walk_steps()).await;
     let deeds = deeds();
     let named: BTreeSet<String> = deeds.iter().map(|deed| deed.command.to_owned()).collect();
@@ -99,6 +102,8 @@ async fn no_command_writes_in_a_dry_run() {
         .create(&PostParams::default(), &other)
         .await
         .unwrap();
+    let kind = OwnKind::new("DryApp");
+    kind.define(installation, &[]).await;
     scene.set_version("v2").await;
     scene.wait_state(1, "StepPaused").await;
     let begin = settled(&scene).await;
