@@ -153,16 +153,20 @@ async fn r01_with_the_switch_off_the_pod_and_the_remedy_are_named() {
     let shown = status(&scene, &["--watch=false"]).await;
     assert_eq!(shown.code, 3, "{}{}", shown.answer, shown.talk);
     assert!(shown.answer.contains(&remedy), "{}", shown.answer);
+    // The role of DaemonSets, whose pods are always replaced by the controller, may be left out.
+    let role = ["delete", "clusterrole", "kruise-rollout-controller-daemonsets"];
+    let mut kubectl = scene.namespace.kubectl(Identity::Admin).unwrap();
+    assert!(kubectl.args(role).status().await.unwrap().success());
     let right = ["auth", "can-i", "delete", "pods"];
-    let answer = scene
-        .namespace
-        .kubectl(Identity::Controller)
-        .unwrap()
-        .args(right)
-        .output()
-        .await
-        .unwrap();
-    assert_eq!(String::from_utf8_lossy(&answer.stdout).trim(), "no");
+    eventually(SOON, "pods may not be deleted", async || {
+        let mut kubectl = scene.namespace.kubectl(Identity::Controller).unwrap();
+        let answer = kubectl.args(right).output().await.unwrap();
+        match String::from_utf8_lossy(&answer.stdout).trim() {
+            "no" => Ok(()),
+            other => Err(other.to_owned()),
+        }
+    })
+    .await;
 
     pods(&scene)
         .delete(FIRST, &DeleteParams::default())
@@ -237,7 +241,7 @@ async fn r05_a_crashing_batch_says_what_is_wrong_and_since_when() {
 async fn mend(scene: &Scene<'_>, pod: &str) {
     let status = json!({"status": {
         "conditions": [{"type": "ContainersReady", "status": "True"}, {"type": "Ready", "status": "True"}],
-        "containerStatuses": [{"name": "app", "image": "x", "imageID": "x", "ready": true, "started": true,
+        "containerStatuses": [{"name": "app", "image": "my-registry/my-app:bad", "imageID": "x", "ready": true, "started": true,
             "restartCount": 4, "state": {"running": {}}}]}});
     // It may have been replaced meanwhile; then the next look sees that.
     let _ = pods(scene)
