@@ -43,8 +43,9 @@ pub enum Freedom {
 
 /// How one kind of workload is read, held, advanced and handed back. All verbs are pure and total.
 ///
-/// A kind is its paths and its order; the rest follows from these, but for [`Adapter::drive`] of kinds that are held by fields. Every patch tests UID, generation and grant as they were read, so
-/// that a late writer loses: a decision for the last step of one template can never open the workload for the next one.
+/// A kind is its paths and its order; the rest follows from these, but for [`Adapter::drive`] of kinds that are held by fields. Every
+/// patch tests UID, generation and grant as they were read, so that a late writer loses: a decision for the last step of one template
+/// can never open the workload for the next one.
 pub trait Adapter: std::fmt::Debug + Send + Sync {
     /// Where the kind has what we read and write.
     fn paths(&self) -> &'static Paths;
