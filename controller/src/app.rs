@@ -128,6 +128,7 @@ async fn start(args: Run) -> Result<u8, Error> {
         client: client.clone(),
         namespace: args.connect.namespace.clone(),
         replace_stuck_pods: args.pods.replace_stuck_pods,
+        keeps_held: args.hold.keep_held_on_deletion,
         world,
         queue: Queue::new(),
         metrics: metrics.clone(),

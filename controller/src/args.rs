@@ -148,6 +148,19 @@ pub(crate) struct HoldSwitches {
         default_value = "auto"
     )]
     pub(crate) admission: Admission,
+    /// Leave a workload held, as it is, when its Rollout is deleted in mid-release, instead of letting the rest of the release go. It
+    /// goes on when a Rollout of that name is created again.
+    #[arg(
+        long,
+        env = "KRUISE_ROLLOUT_KEEP_HELD_ON_DELETION",
+        value_name = "true|false",
+        default_value = "false",
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = false,
+        default_missing_value = "true"
+    )]
+    pub(crate) keep_held_on_deletion: bool,
 }
 
 /// Who holds.
@@ -314,7 +327,7 @@ mod tests {
         assert_eq!(run.admin_bind.to_string(), "0.0.0.0:8080");
         assert!(run.leader_elect);
         assert!(run.pods.replace_stuck_pods);
-        assert!(!run.people.approvers_may_jump);
+        assert!(!run.people.approvers_may_jump && !run.hold.keep_held_on_deletion);
         assert_eq!(run.workers, 4);
         assert_eq!(run.log_format, LogFormat::Text);
         assert_eq!(run.webhook_url, None);

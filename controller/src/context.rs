@@ -23,6 +23,8 @@ pub(crate) struct Context {
     pub(crate) username: String,
     /// Pods in the way of a release are replaced.
     pub(crate) replace_stuck_pods: bool,
+    /// Workloads whose Rollout is deleted in mid-release stay held.
+    pub(crate) keeps_held: bool,
     pub(crate) world: Arc<World>,
     pub(crate) queue: Queue<Key>,
     pub(crate) metrics: Arc<Metrics>,

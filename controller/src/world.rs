@@ -263,10 +263,11 @@ impl World {
             .collect()
     }
 
-    /// The first look at a Rollout in this term was had: what was decided then, with its workload in sight, has been carried out.
+    /// The first look at a Rollout, or at what carries the mark of one that is gone, was had in this term: what was decided then, with
+    /// its workload in sight, has been carried out.
     pub(crate) fn looked(&self, key: &Key, term: Term) {
         let mut inner = self.lock();
-        if inner.rollouts.contains_key(key) {
+        if inner.rollouts.contains_key(key) || inner.marked.contains_key(key) {
             inner.looked.insert(key.clone(), term);
         }
     }

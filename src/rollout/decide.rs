@@ -24,7 +24,11 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
         Some(rollout) => govern(observed, rollout),
     };
     let (mut edits, mut disowned) = (Vec::new(), Vec::new());
-    for stray in &observed.strays {
+    let (kept, strays): (Vec<&Stray<'_>>, Vec<_>) = observed
+        .strays
+        .iter()
+        .partition(|stray| observed.rollout.is_none() && observed.keeps_held && stray.view.hold().is_some());
+    for stray in &strays {
         if let Some((kind, patch)) = free(stray.adapter, stray.view, Children::Unknown) {
             let mut actions = edit_to_free(stray.workload, kind, patch);
             edits.extend(actions.by_ref().take(2));
@@ -32,9 +36,13 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
         }
     }
     decision.actions.splice(0..0, edits);
-    let told = observed.strays.iter();
-    let told = told.filter_map(|stray| lets_go(observed.name, stray));
+    let told = strays.iter().filter_map(|stray| lets_go(observed.name, stray));
     decision.actions.extend(told);
+    if observed.first_look {
+        decision
+            .actions
+            .extend(kept.iter().map(|stray| keeps(observed, stray)));
+    }
     // The last, since it may lose to whoever writes the workload's status, and is tried again.
     decision.actions.extend(disowned);
     decision
@@ -64,6 +72,25 @@ fn lets_go(rollout: &str, stray: &Stray<'_>) -> Option<Action> {
         ),
     };
     Some(Action::AnnounceOn(stray.workload.clone(), announcement))
+}
+
+/// What is told when a workload has lost its Rollout and stays held.
+fn keeps(observed: &Observed<'_>, stray: &Stray<'_>) -> Action {
+    let name = observed.name;
+    let announcement = Announcement {
+        warning: true,
+        reason: "KeptHeld",
+        message: format!(
+            "Rollout {name} was deleted in mid-release and this workload stays held as it is: {}",
+            way_on(name)
+        ),
+    };
+    Action::AnnounceOn(stray.workload.clone(), announcement)
+}
+
+/// How a workload goes on that is held for a Rollout which is gone.
+fn way_on(rollout: &str) -> String {
+    format!("create {rollout} again to go on, with spec.disabled: true to let the rest of the release go")
 }
 
 /// The target when it is there.
@@ -132,6 +159,13 @@ fn govern(observed: &Observed<'_>, rollout: &Rollout) -> Decision {
         return draft.finish();
     }
     if rollout.metadata.deletion_timestamp.is_some() {
+        if observed.keeps_held && present.as_ref().is_some_and(|p| p.view.hold().is_some()) {
+            draft.say(
+                phase::TERMINATING,
+                "the Rollout is being deleted; its workload stays held",
+            );
+            return draft.finish();
+        }
         let_go(
             &mut draft,
             present.as_ref(),
@@ -324,10 +358,14 @@ fn govern_present(draft: &mut Draft<'_>, observed: &Observed<'_>, rollout: &Roll
     };
     match p.view.guard() {
         Some(guard) if guard.rollout != observed.name => {
-            let message = format!(
-                "{} still carries the mark of Rollout {}",
-                p.workload, guard.rollout
-            );
+            let other = &guard.rollout;
+            let message = format!("{} still carries the mark of Rollout {other}", p.workload);
+            if observed.keeps_held && p.view.hold().is_some() {
+                // Nobody may be there to take it off.
+                let message = format!("{message}: delete this Rollout, and {}", way_on(other));
+                draft.stalled(why::CONFLICT, &message);
+                return draft.say(phase::INITIAL, message);
+            }
             draft.say(phase::INITIAL, message);
         }
         Some(_) if p.view.hold().is_some() => {

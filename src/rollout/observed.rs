@@ -112,6 +112,8 @@ pub struct Observed<'a> {
     pub own_namespace: &'a str,
     /// Pods in the way are replaced, as against named with the command that does it.
     pub replace_stuck_pods: bool,
+    /// A workload whose Rollout is deleted in mid-release stays held, as against let go.
+    pub keeps_held: bool,
     /// Since this process leads it has carried out no decision on this Rollout with the workload in sight: what differs from the
     /// status was changed while no controller was at work.
     pub first_look: bool,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use support::eventually;
 
 use crate::gate::{Exposure, Gate};
-use crate::scene::{SOON, Scene, assert_free, condition, mark};
+use crate::scene::{ROLLOUT, SOON, Scene, assert_free, condition, mark};
 
 /// A workload that is to be released, with five pods.
 pub struct Subject<'a> {
@@ -26,11 +26,16 @@ const WALK: [Exposure; 5] = [(5, 0), (0, 0), (1, 1), (3, 3), (5, 5)];
 impl Subject<'_> {
     /// All pods on v1, guarded, at rest. The controller has set the label that the manifest lacks.
     pub async fn set(&self) {
+        self.set_by(&steps()).await;
+    }
+
+    /// The same, with other steps.
+    pub async fn set_by(&self, steps: &Value) {
         let scene = &self.scene;
         assert!(self.manifest["metadata"]["labels"].is_null());
         scene.create_app(&self.manifest).await;
         scene.wait_pods("v1", 5).await;
-        scene.create_rollout(&steps()).await;
+        scene.create_rollout(steps).await;
         scene.wait_phase("Healthy").await;
         let label = &scene.app().await["metadata"]["labels"][names::WORKLOAD_TYPE];
         assert_eq!(*label, self.manifest["kind"].as_str().unwrap().to_lowercase());
@@ -172,6 +177,77 @@ impl Subject<'_> {
         let app = scene.app().await;
         assert!(mark(&app, names::GUARDED_BY).is_null());
         assert_eq!(self.strategy().await, before);
+    }
+
+    /// The same under a controller that keeps workloads held then: it stays as it is, and that is told.
+    pub async fn is_kept(&self) {
+        let scene = &self.scene;
+        self.set().await;
+        scene.set_version("v2").await;
+        self.paused(1, "v2", 1).await;
+        scene.delete_rollout().await;
+        let told = eventually(SOON, "it is told", async || {
+            match scene.events("KeptHeld").await {
+                told if told.is_empty() => Err("nothing"),
+                told => Ok(told),
+            }
+        })
+        .await;
+        assert!(told.len() == 1 && told[0].contains(ROLLOUT), "{told:?}");
+        scene.wait_pods("v2", 1).await;
+    }
+
+    /// Kept, it goes on where it was when the Rollout is there again.
+    pub async fn is_kept_and_goes_on(&self) {
+        self.is_kept().await;
+        let (scene, own) = (&self.scene, &self.manifest["spec"]);
+        let gate = Gate::open(scene).await;
+        // Whoever applies it again lets nothing go.
+        scene.patch_app(json!({"spec": own})).await;
+        scene.set_version("v2").await;
+        scene.create_rollout(&steps()).await;
+        self.paused(1, "v2", 1).await;
+        assert_eq!(gate.most("v2").await, 1);
+        scene.approve().await;
+        self.paused(2, "v2", 3).await;
+        scene.approve().await;
+        self.ended("Success", "v2").await;
+    }
+
+    /// By five steps, each after a pause, without anybody's doing: one pod a step, and each carries the label of its batch.
+    pub async fn walks_by_time(&self) {
+        let scene = &self.scene;
+        let share = |step: u32| json!({"replicas": format!("{}%", step * 20), "pause": {"duration": 1}});
+        self.set_by(&json!((1..=5).map(share).collect::<Vec<_>>())).await;
+        let gate = Gate::open(scene).await;
+        scene.name_release("by-time").await;
+        scene.set_version("v2").await;
+        self.ended("Success", "v2").await;
+        let seen = gate.exposures("v2").await;
+        let walk: Vec<_> = (0..=5)
+            .map(|pods| (pods, usize::try_from(pods).unwrap()))
+            .collect();
+        assert_eq!(seen[1..], walk);
+        self.batches("by-time", &[1, 1, 1, 1, 1]).await;
+    }
+
+    /// Waits until so many pods carry the label of the first batch of a release, of the second, and so on.
+    pub async fn batches(&self, id: &str, sizes: &[usize]) {
+        eventually(SOON, "every pod has its batch", async || {
+            let batches = self.scene.batches().await;
+            let of = |batch: usize| {
+                let end = format!(" {id} {batch}");
+                batches.iter().filter(|pod| pod.ends_with(&end)).count()
+            };
+            let found: Vec<_> = (1..=sizes.len()).map(of).collect();
+            let all = sizes.iter().sum::<usize>() == batches.len();
+            if found == sizes && all {
+                Ok(())
+            } else {
+                Err(batches.join(", "))
+            }
+        })
+        .await;
     }
 
     /// A version whose pods crash stays at the first step, and the stable one brings all pods back.

@@ -21,14 +21,14 @@ mod nodes;
 const POOL: &str = "example.io/pool-of";
 
 /// A DaemonSet on nodes of its own.
-struct Daemons<'a> {
-    subject: Subject<'a>,
+pub struct Daemons<'a> {
+    pub subject: Subject<'a>,
     nodes: Api<Node>,
 }
 
 impl<'a> Daemons<'a> {
     /// On five nodes, with these members of its spec; nothing of it exists yet.
-    async fn new(installation: &Installation<'a>, prefix: &str, spec: &Value) -> Self {
+    pub async fn new(installation: &Installation<'a>, prefix: &str, spec: &Value) -> Self {
         let prefix = format!("daemons-{prefix}");
         let scene = Scene::of_kind(installation, &prefix, ApiResource::erase::<DaemonSet>(&())).await;
         let mut manifest = scene.manifest("v1", None);
@@ -269,6 +269,27 @@ async fn a_daemonset_follows_its_nodes_in_mid_release() {
     scene.wait_state(2, "StepPaused").await;
     finish(scene, "v2").await;
     assert_free(&scene.app().await);
+}
+
+/// Once a release has ended, its template is the stable one: the one before is a release as any other.
+#[tokio::test]
+async fn a_daemonset_that_is_taken_back_after_its_release_takes_steps() {
+    let daemons = daemons("again", json!({})).await;
+    let (subject, scene) = (&daemons.subject, daemons.scene());
+    subject.walks().await;
+    let gate = Gate::open(scene).await;
+    scene.set_version("v1").await;
+    scene.wait_state(1, "StepPaused").await;
+    daemons.settled(&[("v1", 1), ("v2", 4)]).await;
+    assert_eq!(gate.most("v1").await, 1);
+    finish(scene, "v1").await;
+    let rollout = scene.wait_phase("Healthy").await;
+    assert_eq!(condition(&rollout, "Succeeded")["status"], "True");
+}
+
+#[tokio::test]
+async fn a_daemonset_walks_five_steps_by_time() {
+    daemons("time", json!({})).await.subject.walks_by_time().await;
 }
 
 /// What is lost comes back as it was.

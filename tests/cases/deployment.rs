@@ -19,7 +19,7 @@ fn apps(kind: &str) -> ApiResource {
 }
 
 /// A Deployment with these members of its spec.
-async fn subject_on<'a>(installation: &Installation<'a>, prefix: &str, spec: Value) -> Subject<'a> {
+pub async fn subject_on<'a>(installation: &Installation<'a>, prefix: &str, spec: Value) -> Subject<'a> {
     let prefix = format!("deploy-{prefix}");
     let scene = Scene::of_kind(installation, &prefix, apps("Deployment")).await;
     let mut manifest = scene.manifest("v1", None);

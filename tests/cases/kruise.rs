@@ -185,17 +185,43 @@ releases! {
     a_clone_set_is_scaled_in_mid_release: CloneSet is_scaled;
     a_clone_set_loses_its_rollout_in_mid_release: CloneSet loses_its_rollout;
     a_clone_set_of_a_broken_image_stops_at_the_first_step: CloneSet breaks;
+    a_clone_set_walks_five_steps_by_time: CloneSet walks_by_time;
     a_daemon_set_walks_its_steps: DaemonSet walks;
     a_daemon_set_rolls_back_at_the_first_step: DaemonSet rolls_back;
     a_daemon_set_is_overtaken_by_another_version: DaemonSet is_overtaken;
     a_daemon_set_loses_its_rollout_in_mid_release: DaemonSet loses_its_rollout;
     a_daemon_set_of_a_broken_image_stops_at_the_first_step: DaemonSet breaks;
+    a_daemon_set_walks_five_steps_by_time: DaemonSet walks_by_time;
     an_advanced_stateful_set_walks_its_steps: StatefulSet walks;
+    an_advanced_stateful_set_walks_five_steps_by_time: StatefulSet walks_by_time;
     an_advanced_stateful_set_rolls_back_at_the_first_step: StatefulSet rolls_back;
     an_advanced_stateful_set_is_overtaken_by_another_version: StatefulSet is_overtaken;
     an_advanced_stateful_set_is_scaled_in_mid_release: StatefulSet is_scaled;
     an_advanced_stateful_set_loses_its_rollout_in_mid_release: StatefulSet loses_its_rollout;
     an_advanced_stateful_set_of_a_broken_image_stops_at_the_first_step: StatefulSet breaks;
+}
+
+/// Pods that come while a step is paused belong to the batches that have been, each as large as it would have been.
+#[tokio::test]
+async fn a_clone_set_that_is_scaled_in_mid_release_has_its_batches_labelled() {
+    let subject = subject(CloneSet, "labels", &json!({})).await;
+    let scene = &subject.scene;
+    let steps = ["20%", "40%", "60%", "100%"].map(|share| json!({"replicas": share, "pause": {}}));
+    subject.set_by(&json!(steps)).await;
+    scene.name_release("scaled").await;
+    scene.set_version("v2").await;
+    scene.wait_state(1, "StepPaused").await;
+    scene.approve().await;
+    scene.wait_state(2, "StepPaused").await;
+    subject.batches("scaled", &[1, 1]).await;
+    scene.patch_app(json!({"spec": {"replicas": 10}})).await;
+    scene.wait_pods("v2", 4).await;
+    subject.batches("scaled", &[2, 2]).await;
+    scene.approve().await;
+    scene.wait_state(3, "StepPaused").await;
+    scene.approve().await;
+    scene.wait_pods("v2", 10).await;
+    subject.batches("scaled", &[2, 2, 2, 4]).await;
 }
 
 /// However many pods a workload may update at a time, the partition keeps the others.

@@ -25,6 +25,7 @@ mod ground;
 mod guard;
 mod hold;
 mod idle;
+mod kept;
 mod kinds;
 mod kruise;
 mod live;

@@ -12,7 +12,7 @@ async fn subject(prefix: &str, spec: Value) -> Subject<'static> {
 }
 
 /// A StatefulSet with these members of its spec.
-async fn subject_on<'a>(installation: &Installation<'a>, prefix: &str, spec: Value) -> Subject<'a> {
+pub async fn subject_on<'a>(installation: &Installation<'a>, prefix: &str, spec: Value) -> Subject<'a> {
     let scene = Scene::with_stateful_set(installation, &format!("native-{prefix}")).await;
     let mut manifest = scene.manifest("v1", None);
     manifest["metadata"].as_object_mut().unwrap().remove("labels");
@@ -50,6 +50,11 @@ async fn a_stateful_set_loses_its_rollout_in_mid_release() {
 #[tokio::test]
 async fn a_stateful_set_of_a_broken_image_stops_at_the_first_step() {
     subject("bad", json!({})).await.breaks().await;
+}
+
+#[tokio::test]
+async fn a_stateful_set_walks_five_steps_by_time() {
+    subject("time", json!({})).await.walks_by_time().await;
 }
 
 /// A partition counts pods, not ordinals.

@@ -135,6 +135,9 @@ fn container(args: &Manifests) -> Value {
     if args.hold.admission == Admission::Webhook {
         flags.push("--admission=webhook".to_owned());
     }
+    if args.hold.keep_held_on_deletion {
+        flags.push("--keep-held-on-deletion=true".to_owned());
+    }
     if !args.pods.replace_stuck_pods {
         flags.push("--replace-stuck-pods=false".to_owned());
     }

@@ -155,7 +155,8 @@ async fn reconcile(context: &Arc<Context>, key: &Key, term: Term) -> Turn {
     let decision = decide(&observe(context, key, &snapshot, now));
     let (outcome, turn) = match apply(context, key, &snapshot, &decision).await {
         Ok(wake) => {
-            if let (true, Some(Ok(_))) = (snapshot.first_look, &snapshot.seen) {
+            let seen = snapshot.rollout.is_none() || matches!(snapshot.seen, Some(Ok(_)));
+            if snapshot.first_look && seen {
                 // Nothing was awaited since the events were told, so they are not told again.
                 context.world.looked(key, term);
             }
@@ -247,6 +248,7 @@ fn observe<'a>(context: &'a Context, key: &'a Key, snapshot: &'a Snapshot, now: 
         rival: snapshot.rival.as_deref(),
         own_namespace: &context.namespace,
         replace_stuck_pods: context.replace_stuck_pods,
+        keeps_held: context.keeps_held,
         first_look: snapshot.first_look,
         now,
     }

@@ -53,6 +53,7 @@ pub(super) fn context() -> kube::Result<Context> {
         namespace: "ops".to_owned(),
         username: "controller".to_owned(),
         replace_stuck_pods: false,
+        keeps_held: false,
         world: Arc::default(),
         queue: Queue::new(),
         metrics: Arc::default(),

@@ -199,6 +199,9 @@ impl Inner {
             workloads.remove(&place.workload);
             if workloads.is_empty() {
                 self.marked.remove(&key);
+                if !self.rollouts.contains_key(&key) {
+                    self.looked.remove(&key);
+                }
             }
         }
         if new

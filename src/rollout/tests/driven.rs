@@ -80,6 +80,7 @@ fn look(object: &Value, seen: Option<(&[Revision], &[PodView])>) -> Decision {
         rival: None,
         own_namespace: "kruise-rollout",
         replace_stuck_pods: false,
+        keeps_held: false,
         first_look: false,
         now: Timestamp::UNIX_EPOCH,
     })

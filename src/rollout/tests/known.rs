@@ -55,6 +55,7 @@ fn look(kind: &GroupKind, object: &Value) -> Decision {
         rival: None,
         own_namespace: "kruise-rollout",
         replace_stuck_pods: true,
+        keeps_held: false,
         first_look: false,
         now: Timestamp::UNIX_EPOCH,
     })

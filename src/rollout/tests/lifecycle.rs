@@ -2,6 +2,7 @@
 
 use jiff::SignedDuration;
 use rstest::rstest;
+use serde_json::json;
 
 use super::rollback::{POINTS, Point, released_to};
 use super::world::{APP, World, manifest, rollout, steps};
@@ -281,4 +282,66 @@ fn while_every_write_changes_the_template_nothing_is_granted_and_letting_go_take
     world.settle();
     assert_eq!(world.partitions, [Some(2)]);
     assert!(world.marks().is_empty(), "{:?}", world.marks());
+}
+
+/// Deleted in mid-release under a controller that keeps workloads held then.
+fn kept_at(point: usize, original: Option<i64>) -> World {
+    let mut world = released_to(POINTS[point], original);
+    (world.keeps_held, world.looked) = (true, false);
+    world.delete_rollout();
+    world
+}
+
+#[rstest]
+fn a_workload_whose_rollout_is_deleted_is_kept_held_where_that_is_wanted(
+    #[values(0, 1, 2, 3, 4, 5, 6, 7)] point: usize,
+    #[values(Some(0), Some(2), None)] original: Option<i64>,
+) {
+    let mut world = kept_at(point, original);
+    let before = (world.marks(), world.partition());
+    world.control();
+    world.restart();
+    world.settle();
+    assert_eq!((world.marks(), world.partition()), before);
+    // A newer template is held as ever.
+    world.set_image("v3");
+    world.settle();
+    assert_eq!(world.partition(), Some(names::HOLD_PARTITION));
+    assert_eq!(world.on("v3").len(), 0);
+    assert!(world.events.contains(&"KeptHeld") && !world.events.contains(&"Released"));
+    // The Rollout again: another release, since this is another template.
+    world.create_rollout(rollout(&steps()));
+    world.settle();
+    assert_eq!(world.at(), "Progressing 1/StepPaused");
+    assert!(world.on("v3").len() == 1);
+    world.finish();
+    world.assert_done("v3", original);
+}
+
+#[test]
+fn a_kept_release_goes_on_where_it_was() {
+    let mut world = kept_at(3, Some(0));
+    world.settle();
+    assert_eq!((world.partition(), world.on("v2").len()), (Some(4), 1));
+    let plan = json!([{"replicas": 1, "pause": {}}, {"replicas": "60%", "pause": {}}, {"replicas": "100%"}]);
+    world.create_rollout(rollout(&plan));
+    world.settle();
+    assert_eq!(
+        (world.at().as_str(), world.partition()),
+        ("Progressing 1/StepPaused", Some(4))
+    );
+    world.finish();
+    world.assert_done("v2", Some(0));
+}
+
+/// The way out without steps.
+#[test]
+fn a_kept_release_is_let_go_by_a_rollout_that_is_disabled() {
+    let mut world = kept_at(3, Some(0));
+    world.settle();
+    let mut disabled = rollout(&steps());
+    disabled.spec.disabled = true;
+    world.create_rollout(disabled);
+    world.settle();
+    assert_eq!((world.marks(), world.on("v2").len()), (vec![], 5));
 }

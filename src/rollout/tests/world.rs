@@ -92,6 +92,8 @@ pub(super) struct World {
     pub(super) broken: BTreeSet<String>,
     /// Pods in the way are replaced.
     pub(super) replaces: bool,
+    /// A workload that loses its Rollout in mid-release stays held.
+    pub(super) keeps_held: bool,
     /// An older Rollout for the same workload.
     pub(super) rival: Option<&'static str>,
     /// The controller's memory: the proof, whether its pod watch is filled, and whether it has had its first look.
@@ -243,6 +245,7 @@ impl World {
             applied: false,
             broken: BTreeSet::new(),
             replaces: true,
+            keeps_held: false,
             rival: None,
             proof: Proof::Unknown,
             watching: false,

@@ -89,7 +89,7 @@ fn it_is_clean_to_helm() {
 #[test]
 fn it_installs_what_the_controller_prints() {
     let image = format!("kruise-rollout-controller:{}", env!("CARGO_PKG_VERSION"));
-    let cases: [(&str, &[&str], &[&str]); 5] = [
+    let cases: [(&str, &[&str], &[&str]); 6] = [
         ("kruise-rollout", &[], &[]),
         ("delivery-x", &[], &[]),
         ("ops", &["admission=webhook"], &["--admission=webhook"]),
@@ -99,6 +99,11 @@ fn it_installs_what_the_controller_prints() {
             &["--replace-stuck-pods=false"],
         ),
         ("ops", &["approversMayJump=true"], &["--approvers-may-jump=true"]),
+        (
+            "ops",
+            &["keepHeldOnDeletion=true"],
+            &["--keep-held-on-deletion=true"],
+        ),
     ];
     for (namespace, values, flags) in cases {
         let mut all = vec!["--namespace", namespace, "--image", &image];
