@@ -82,7 +82,7 @@ pub fn review(adapter: &dyn Adapter, write: Write<'_>) -> Verdict {
             hold: before.hold.as_ref(),
         },
         (None, Some(rollout)) if changed => {
-            let stable = TemplateId::of(&write.old["spec"]["template"]);
+            let stable = adapter.paths().template_id(&write.old["spec"]["template"]);
             Guarded {
                 text: json!(Guard::text(uid, rollout, &stable)),
                 rollout: rollout.to_owned(),
@@ -238,7 +238,8 @@ fn warning(
         };
         return format!("a release is in progress: {kept}; {see}");
     }
-    let back = guard.hold.is_some() && guard.stable == Some(TemplateId::of(&write.new["spec"]["template"]));
+    let template = adapter.paths().template_id(&write.new["spec"]["template"]);
+    let back = guard.hold.is_some() && guard.stable == Some(template);
     if back {
         format!("the template is the stable one again: Rollout {rollout} rolls back; {see}")
     } else {

@@ -7,13 +7,13 @@ use sha2::{Digest as _, Sha256};
 
 use self::sizes::{Bounds, Set, Sizes};
 use super::adapter::{Adapter, UpdateOrder};
-use super::drive::{Drive, Driven, Move};
+use super::drive::{Drive, Driven, Move, Premise};
 use super::means::{Fixed, HeldField, Means};
 use super::paths::{Paths, Replicas, StatusPaths};
 use super::revision::{Revision, RevisionKind, revision_of};
 use super::template::{TemplateId, hex};
-use super::{Partition, PodView, View, read};
-use crate::lens::{Field, FieldError, PatchBuilder};
+use super::{Partition, PodView, View};
+use crate::lens::{Field, PatchBuilder};
 use crate::names;
 
 /// Deployment. Its controller has no partition: while paused it makes no ReplicaSet and moves no pod from one to another, and with
@@ -81,19 +81,6 @@ impl Adapter for Deployment {
         UpdateOrder::Any
     }
 
-    /// A template that brings the label of ReplicaSets along, as one that was copied from one does, is none that its ReplicaSets can be
-    /// told by.
-    fn view(&self, object: &Value) -> Result<View, FieldError> {
-        match object["spec"]["template"]["metadata"]["labels"].get(names::POD_TEMPLATE_HASH) {
-            None => read::view(self.paths(), self.order(object), object),
-            Some(found) => Err(FieldError {
-                path: format!("spec.template.metadata.labels.{}", names::POD_TEMPLATE_HASH),
-                expected: "absent, since the controller of Deployments sets this label by itself",
-                found: found.to_string().chars().take(60).collect(),
-            }),
-        }
-    }
-
     /// Sizes the ReplicaSets: that of the present template up to what is exposed, that of the stable one down to what is kept back,
     /// all others away, within the bounds that people set.
     fn drive(&self, driven: &Driven<'_>) -> Drive {
@@ -102,11 +89,11 @@ impl Adapter for Deployment {
             return Drive::default();
         }
         let sizes = sizes(driven).next();
+        let premise = Premise::of(driven.view);
         let moves = sizes.into_iter().filter_map(|(place, replicas)| match place {
-            Some(place) => resize(&driven.revisions[place], replicas),
+            Some(place) => resize(&premise, &driven.revisions[place], replicas),
             None => Some(Move::Create {
-                uid: driven.view.uid.clone(),
-                template: driven.view.template.clone(),
+                premise: premise.clone(),
                 replicas,
             }),
         });
@@ -199,7 +186,7 @@ fn bounds(view: &View) -> Bounds {
 }
 
 /// The patch of a ReplicaSet to another size.
-fn resize(revision: &Revision, replicas: u32) -> Option<Move> {
+fn resize(premise: &Premise, revision: &Revision, replicas: u32) -> Option<Move> {
     let mut annotations = Map::new();
     if let Some(desired) = &revision.desired {
         annotations.insert(names::DESIRED_REPLICAS.to_owned(), json!(desired));
@@ -210,6 +197,7 @@ fn resize(revision: &Revision, replicas: u32) -> Option<Move> {
         .test(["metadata", "resourceVersion"], json!(revision.resource_version))
         .set(&["spec", "replicas"], json!(replicas));
     (!patch.is_empty()).then(|| Move::Resize {
+        premise: premise.clone(),
         revision: revision.name.clone(),
         patch: patch
             .remove(&["metadata", "annotations", names::DESIRED_REPLICAS])
@@ -227,7 +215,7 @@ fn hash(uid: &str, template: &TemplateId) -> String {
 fn replica_set(deployment: &Value, replicas: u32) -> Option<Value> {
     let (metadata, spec) = (&deployment["metadata"], &deployment["spec"]);
     let (name, uid) = (metadata["name"].as_str()?, metadata["uid"].as_str()?);
-    let hash = hash(uid, &TemplateId::of(&spec["template"]));
+    let hash = hash(uid, &PATHS.template_id(&spec["template"]));
     let (mut template, mut selector) = (spec["template"].clone(), spec["selector"].clone());
     template["metadata"]["labels"][names::POD_TEMPLATE_HASH] = json!(hash);
     selector["matchLabels"][names::POD_TEMPLATE_HASH] = json!(hash);

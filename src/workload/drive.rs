@@ -2,8 +2,10 @@
 
 use jiff::Timestamp;
 use json_patch::Patch;
+use serde_json::Value;
 
-use super::{PodView, Revision, TemplateId, View};
+use super::{PodView, Revision, View};
+use crate::names;
 
 /// A held workload whose grant is in force, and what is there of it.
 #[derive(Clone, Copy, Debug)]
@@ -32,15 +34,15 @@ pub struct Drive {
 pub enum Move {
     /// Make the revision of the workload's present template.
     Create {
-        /// UID of the workload.
-        uid: String,
-        /// The template; nothing is made of another one.
-        template: TemplateId,
+        /// What the workload has to be like.
+        premise: Premise,
         /// Pods that the revision is to have.
         replicas: u32,
     },
     /// Patch a revision. The patch tests UID and resource version.
     Resize {
+        /// What the workload has to be like.
+        premise: Premise,
         /// Name of the revision.
         revision: String,
         /// The patch.
@@ -99,5 +101,14 @@ impl Premise {
             generation: view.generation,
             granted: view.hold().and_then(|hold| hold.granted_text.clone()),
         }
+    }
+
+    /// Whether the workload is still as it was seen. Its metadata will do.
+    #[must_use]
+    pub fn holds(&self, workload: &Value) -> bool {
+        let metadata = &workload["metadata"];
+        metadata["uid"] == *self.uid
+            && metadata["generation"] == self.generation
+            && metadata["annotations"][names::GRANTED_PARTITION].as_str() == self.granted.as_deref()
     }
 }

@@ -1,5 +1,7 @@
-use super::Means;
+use serde_json::Value;
+
 use super::revision::RevisionKind;
+use super::{Means, TemplateId};
 use crate::lens::Field;
 
 /// Where a kind has what we read and write. What all kinds have in the same place is not in here.
@@ -26,6 +28,17 @@ pub struct Paths {
     pub status: StatusPaths,
     /// The objects that stand for the revisions of a workload, where its status names none.
     pub revisions: Option<RevisionKind>,
+}
+
+impl Paths {
+    /// The identity of a template of this kind: without what its operator puts into the templates of revisions.
+    #[must_use]
+    pub fn template_id(&self, template: &Value) -> TemplateId {
+        match self.revisions {
+            Some(kind) => kind.template_id(template),
+            None => TemplateId::of(template),
+        }
+    }
 }
 
 /// Where it says how many pods there should be.

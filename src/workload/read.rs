@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::means::parts;
 use super::paths::{Paths, Replicas};
-use super::{Marks, Reported, TemplateId, TypeLabel, UpdateOrder, View, release_id};
+use super::{Marks, Reported, TypeLabel, UpdateOrder, View, release_id};
 use crate::lens::{Field, FieldError};
 use crate::names;
 
@@ -41,7 +41,7 @@ pub(super) fn view(paths: &Paths, order: UpdateOrder, object: &Value) -> Result<
         paused: paths.paused.as_ref().and_then(|field| field.peek(&asked)) == Some(true),
         in_order: in_order(paths, object)?,
         min_ready_seconds: min_ready_seconds(paths, object)?,
-        template: TemplateId::of(&object["spec"]["template"]),
+        template: paths.template_id(&object["spec"]["template"]),
         release_id: release_id::given(object),
         marks,
         reported: reported(paths, object)?,

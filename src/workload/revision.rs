@@ -36,21 +36,26 @@ impl RevisionKind {
         }
     }
 
-    /// The template, without what is put into it when the object is made.
-    fn template(self, object: &Value) -> TemplateId {
-        let (mut template, at, injected) = match self {
-            Self::ReplicaSet => (
-                object["spec"]["template"].clone(),
-                "/metadata/labels",
-                self.label(),
-            ),
+    /// The identity of a template, of the workload's or of a revision's: without what is put into it when the object is made. What
+    /// people have there is put over, and so makes no other revision.
+    pub(super) fn template_id(self, template: &Value) -> TemplateId {
+        let (at, injected) = match self {
+            Self::ReplicaSet => ("/metadata/labels", self.label()),
             // It is stored as a patch that replaces the template.
-            Self::ControllerRevision => (object["data"]["spec"]["template"].clone(), "", "$patch"),
+            Self::ControllerRevision => ("", "$patch"),
         };
+        let mut template = template.clone();
         if let Some(members) = template.pointer_mut(at).and_then(Value::as_object_mut) {
             members.remove(injected);
         }
         TemplateId::of(&template)
+    }
+
+    fn template(self, object: &Value) -> TemplateId {
+        self.template_id(match self {
+            Self::ReplicaSet => &object["spec"]["template"],
+            Self::ControllerRevision => &object["data"]["spec"]["template"],
+        })
     }
 
     /// Whether a template makes no other revision of the same workload than one that is like it.
@@ -151,15 +156,21 @@ pub fn revision_of<'a>(revisions: &'a [Revision], template: &TemplateId) -> Opti
 
 /// Fills in what the status of a workload does not say: the revisions of its present and of its stable template. `next` is how the
 /// former will be called where it has yet to be made.
+///
+/// A revision that is the stable one to the last member is not that of a present template that only resembles it: its own may come
+/// yet.
 #[must_use]
 pub fn with_revisions(view: &View, revisions: &[Revision], next: Option<String>) -> Reported {
-    let named = |template: Option<&TemplateId>| {
-        let revision = revision_of(revisions, template?)?;
-        Some(revision.revision.clone()).filter(|name| !name.is_empty())
-    };
+    let name = |revision: &Revision| Some(revision.revision.clone()).filter(|name| !name.is_empty());
+    let stable = view.stable();
+    let its_own = |found: &&Revision| found.template == view.template || stable != Some(&found.template);
+    let (current, update) = (
+        stable.and_then(|stable| revision_of(revisions, stable)),
+        revision_of(revisions, &view.template).filter(its_own),
+    );
     Reported {
-        current_revision: named(view.stable()),
-        update_revision: named(Some(&view.template)).or(next),
+        current_revision: current.and_then(name),
+        update_revision: update.and_then(name).or(next),
         ..view.reported.clone()
     }
 }

@@ -7,7 +7,7 @@ use kruise_rollout::admission::policy::is_refused_unheld;
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::names;
 use kruise_rollout::rollout::{EditKind, Workload};
-use kruise_rollout::workload::TemplateId;
+use kruise_rollout::workload::{TemplateId, adapter_for};
 use kube::api::{DeleteParams, DynamicObject, Patch, Preconditions};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
@@ -30,6 +30,7 @@ pub(super) async fn edit(
         workload: workload.clone(),
     };
     let api = context.api(&place).ok_or(Error::NoKind)?;
+    let adapter = adapter_for(&workload.kind).ok_or(Error::NoKind)?;
     let before = context.world.template_of(&place);
     let patch: Patch<()> = Patch::Json(patch.clone());
     let object = match api.patch(&workload.name, &patch_params(), &patch).await {
@@ -41,7 +42,8 @@ pub(super) async fn edit(
     };
     tracing::info!(rollout = %key, %workload, edit = kind.name(), "Wrote the workload.");
     context.metrics.acted(kind.name());
-    let after = TemplateId::of(&object.data["spec"]["template"]);
+    let template = &object.data["spec"]["template"];
+    let after = adapter.paths().template_id(template);
     let let_go = !object.annotations().contains_key(names::GUARDED_BY);
     put_answer(context, &place, object);
     context.releases_changed.notify_one();

@@ -11,7 +11,7 @@ use json_patch::Patch as JsonPatch;
 use kruise_rollout::lens::PatchBuilder;
 use kruise_rollout::names;
 use kruise_rollout::rollout::{Proof, Workload};
-use kruise_rollout::workload::{Adapter, Guard, NotKept, TemplateId, View, adapter_for};
+use kruise_rollout::workload::{Adapter, Guard, NotKept, View, adapter_for};
 use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -245,7 +245,7 @@ async fn mark(
     key: &Key,
     object: &DynamicObject,
 ) -> Result<DynamicObject, Stop> {
-    let text = Guard::text(&subject.view.uid, &key.name, &TemplateId::of(&subject.template));
+    let text = Guard::text(&subject.view.uid, &key.name, &subject.view.template);
     let patch = json!({"metadata": {
         "uid": subject.view.uid,
         "resourceVersion": subject.view.resource_version,

@@ -5,8 +5,7 @@ use std::time::Duration;
 use json_patch::Patch as JsonPatch;
 use kruise_rollout::names;
 use kruise_rollout::rollout::Workload;
-use kruise_rollout::workload::{Move, Premise, TemplateId, adapter_for};
-use kube::ResourceExt as _;
+use kruise_rollout::workload::{Move, Premise, adapter_for};
 use kube::api::{Patch, PostParams};
 
 use super::Error;
@@ -24,12 +23,15 @@ pub(super) async fn carry_out(
     to_move: &Move,
 ) -> Result<Option<Duration>, Error> {
     match to_move {
-        Move::Create {
-            uid,
-            template,
-            replicas,
-        } => create(context, key, workload, (uid, template), *replicas).await?,
-        Move::Resize { revision, patch } => resize(context, key, workload, revision, patch).await?,
+        Move::Create { premise, replicas } => create(context, key, workload, premise, *replicas).await?,
+        Move::Resize {
+            premise,
+            revision,
+            patch,
+        } => {
+            holds(context, key, workload, premise).await?;
+            resize(context, key, workload, revision, patch).await?;
+        }
         Move::Delete {
             premise,
             pod,
@@ -58,25 +60,20 @@ pub(super) async fn holds(
         workload: workload.clone(),
     };
     let api = context.api(&place).ok_or(Error::NoKind)?;
-    let object = api.get_metadata(&workload.name).await?;
-    let seen = Premise {
-        uid: object.uid().unwrap_or_default(),
-        generation: object.metadata.generation.unwrap_or_default(),
-        granted: object.annotations().get(names::GRANTED_PARTITION).cloned(),
-    };
-    if seen == *premise {
+    let object = serde_json::to_value(api.get_metadata(&workload.name).await?)?;
+    if premise.holds(&object) {
         Ok(())
     } else {
         Err(Error::Stale)
     }
 }
 
-/// Makes the revision of the workload's present template, unless that has become another one.
+/// Makes the revision of the workload's present template, unless the workload is not as it was seen any more.
 async fn create(
     context: &Context,
     key: &Key,
     workload: &Workload,
-    (uid, template): (&str, &TemplateId),
+    premise: &Premise,
     replicas: u32,
 ) -> Result<(), Error> {
     let adapter = adapter_for(&workload.kind).ok_or(Error::NoKind)?;
@@ -87,7 +84,7 @@ async fn create(
     };
     let api = context.api(&place).ok_or(Error::NoKind)?;
     let object = serde_json::to_value(api.get(&workload.name).await?)?;
-    if object["metadata"]["uid"] != *uid || TemplateId::of(&object["spec"]["template"]) != *template {
+    if !premise.holds(&object) {
         return Err(Error::Stale);
     }
     let Some(revision) = adapter.revision(&object, replicas) else {

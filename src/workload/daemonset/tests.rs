@@ -160,6 +160,26 @@ fn the_update_type_is_held_and_given_back_and_the_rest_is_peoples() {
     assert_eq!(object["metadata"]["annotations"], json!({}));
 }
 
+/// An empty member makes another revision, whose record may be seen later than the DaemonSet.
+#[test]
+fn the_record_of_the_stable_template_is_not_that_of_one_that_resembles_it() {
+    let named = |template: Value, records: &[Revision]| {
+        let reported = view(&json!({"spec": {"template": template}}), records).reported;
+        (reported.current_revision, reported.update_revision)
+    };
+    let name = |version: u32| Some(format!("h{version}"));
+    let resembling = || json!({"v": 1, "empty": {}});
+    let mut second = revision(2);
+    second.template = TemplateId::of(&resembling());
+    assert_eq!(named(json!({"v": 1}), &[revision(1)]), (name(1), name(1)));
+    assert_eq!(named(resembling(), &[revision(1)]), (name(1), None));
+    assert_eq!(named(resembling(), &[revision(1), second]), (name(1), name(2)));
+    // A record that differs from both in what is empty, as an older Kubernetes has made them, is of both.
+    let mut old = revision(1);
+    old.template = TemplateId::of(&json!({"v": 1, "creationTimestamp": null}));
+    assert_eq!(named(resembling(), &[old]), (name(1), name(1)));
+}
+
 /// What may happen, beside our moves.
 #[derive(Clone, Copy, Debug)]
 enum Event {
