@@ -278,6 +278,9 @@ async fn release_once(
     let value = serde_json::to_value(object).unwrap_or_default();
     let adapter = adapter_for(kind).ok_or("no such kind")?;
     let view = adapter.view(&value).map_err(|error| error.to_string())?;
+    if let Some(told) = adapter.default_strategy(&view) {
+        tracing::warn!(%kind, name, "{told}.");
+    }
     let patch: Patch<()> = Patch::Json(adapter.release(&view, Freedom::Free).build());
     let now = match api.patch(&name, &patch_params(), &patch).await {
         Ok(now) => Some(now),

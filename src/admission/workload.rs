@@ -35,9 +35,12 @@ pub enum Outcome {
     Held,
     /// The write would have loosened the hold or touched the marks: put right.
     Clamped,
+    /// The write asks for a strategy that the API server refuses. It is not held, so that the API server sees it and says so to the
+    /// writer: held, it would be refused to us at the end of the release. It must not be stored.
+    LeftToRefuse,
 }
 
-/// The answer to a write. Writes are never refused.
+/// The answer to a write. Writes are never refused here.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// For metrics.
@@ -118,6 +121,9 @@ fn keep(adapter: &dyn Adapter, write: &Write<'_>, guard: &Guarded<'_>, changed: 
         .and_then(Partition::count)
         .map_or(floor, |count| count.max(floor));
     let original = original(means, write, guard, echo);
+    if let Some(verdict) = left_to_refuse(means, write, guard, &original) {
+        return verdict;
+    }
     let mut patch = means.put(PatchBuilder::new(skeleton(means, write.new)), partition);
     if let Some(path) = adapter.strategy_type_path()
         && adapter.partition_path().is_some()
@@ -187,6 +193,32 @@ fn original(means: &Means, write: &Write<'_>, guard: &Guarded<'_>, echo: Option<
         (Some(hold), None) => means.asked_since(&hold.original, write.old, write.new),
         (None, None) => means.original(write.new),
     }
+}
+
+/// The strategy that this write asks for, in its place, if it is one that the API server refuses. What people asked for before is no
+/// fault of this write.
+fn left_to_refuse(
+    means: &Means,
+    write: &Write<'_>,
+    guard: &Guarded<'_>,
+    original: &Original,
+) -> Option<Verdict> {
+    let path = means.strategy()?;
+    let new = skeleton(means, write.new);
+    let asked = means.refused(&new, original)?;
+    let old = skeleton(means, write.old);
+    let before = match guard.hold {
+        Some(hold) => means.refused(&old, &hold.original),
+        None => means.refused(&old, &means.original(&old)),
+    };
+    if before.as_ref() == Some(&asked) {
+        return None;
+    }
+    Some(Verdict {
+        outcome: Outcome::LeftToRefuse,
+        patch: PatchBuilder::new(new).set(path, asked).build(),
+        warning: None,
+    })
 }
 
 /// Outside a release the writer may do anything but touch the marks. An echo of a release asks for what it says people want: it

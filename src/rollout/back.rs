@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 
-use super::EditKind;
 use super::decide::Present;
-use super::observed::Children;
+use super::observed::{Children, Workload};
+use super::{Announcement, EditKind};
 use crate::lens::PatchBuilder;
 use crate::workload::{Adapter, Freedom, PodView, View};
 
@@ -167,6 +167,20 @@ pub(super) fn free(
         }
         _ => Some((EditKind::Release, adapter.release(view, Freedom::Free))),
     }
+}
+
+/// What is told where a release ends with another strategy than people have asked for.
+pub(super) fn default_strategy(
+    workload: &Workload,
+    adapter: &dyn Adapter,
+    view: &View,
+) -> Option<Announcement> {
+    let told = adapter.default_strategy(view)?;
+    Some(Announcement {
+        warning: true,
+        reason: "DefaultStrategy",
+        message: format!("{workload}: {told}"),
+    })
 }
 
 /// Open, and every pod is on the wanted revision.

@@ -1,5 +1,5 @@
 use super::away::{tell_changes, tell_created_again};
-use super::back::{free, is_free};
+use super::back::{default_strategy, free, is_free};
 use super::observed::{Children, Observed, Proof, Stray, Target, Workload};
 use super::release::{Release, advance};
 use super::rest::{at_rest, guarded, operator_silent, unmarked};
@@ -36,7 +36,11 @@ pub fn decide(observed: &Observed<'_>) -> Decision {
         }
     }
     decision.actions.splice(0..0, edits);
-    let told = strays.iter().filter_map(|stray| lets_go(observed.name, stray));
+    let told = strays.iter().flat_map(|stray| {
+        let strategy = default_strategy(stray.workload, stray.adapter, stray.view);
+        let strategy = strategy.map(|told| Action::AnnounceOn(stray.workload.clone(), told));
+        lets_go(observed.name, stray).into_iter().chain(strategy)
+    });
     decision.actions.extend(told);
     if observed.first_look {
         decision
@@ -311,6 +315,7 @@ fn let_go(draft: &mut Draft<'_>, present: Option<&Present<'_>>, name: &str, end:
         return;
     };
     if let Some((kind, patch)) = free(p.adapter, p.view, p.children) {
+        draft.tell_of(default_strategy(p.workload, p.adapter, p.view));
         edit_to_free(p.workload, kind, patch).for_each(|action| draft.act(action));
     }
     let going = if end == phase::DISABLED {

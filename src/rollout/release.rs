@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::back::{
-    complete, complete_when_last_seen, complete_when_open, told_to_wait, updated, with_remark,
+    complete, complete_when_last_seen, complete_when_open, default_strategy, told_to_wait, updated,
+    with_remark,
 };
 use super::deadline::{kept, overdue};
 use super::decide::Present;
@@ -299,6 +300,7 @@ pub(super) fn no_jump(draft: &mut Draft<'_>, written: i32, why: &str) {
 pub(super) fn end(draft: &mut Draft<'_>, release: &Release<'_>, message: &str, released: bool) {
     let p = release.present;
     let released = released || draft.status.phase == phase::PROGRESSING;
+    draft.tell_of(default_strategy(p.workload, p.adapter, p.view));
     draft.edit(
         p.workload,
         EditKind::Release,

@@ -118,6 +118,11 @@ impl<'a> Draft<'a> {
         });
     }
 
+    /// Tells people this, if anything, in the same way.
+    pub(super) fn tell_of(&mut self, announcement: Option<Announcement>) {
+        self.told.extend(announcement);
+    }
+
     /// Adds an edit unless it changes nothing.
     pub(super) fn edit(&mut self, workload: &Workload, kind: EditKind, patch: PatchBuilder) {
         if !patch.is_empty() {

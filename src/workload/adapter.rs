@@ -108,6 +108,16 @@ pub trait Adapter: std::fmt::Debug + Send + Sync {
         write::release(self.paths(), view, freedom)
     }
 
+    /// What is to be told of [`Self::release`] where it does not restore what people asked for, since the API server would refuse that.
+    fn default_strategy(&self, view: &View) -> Option<String> {
+        let means = &self.paths().means;
+        let refused = means.refused(&view.skeleton, &view.hold()?.original)?;
+        let path = means.strategy()?.join(".");
+        Some(format!(
+            "{path} gets its default: the API server would refuse what was asked for, {refused}. Write the one that you want"
+        ))
+    }
+
     /// What to move towards what is granted, of a kind whose operator is kept from moving pods. Called again on a world in which all
     /// is done, it wants nothing.
     fn drive(&self, _: &Driven<'_>) -> Drive {

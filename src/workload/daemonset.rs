@@ -10,10 +10,10 @@ pub use self::pod::{Spot, of_revision};
 use self::turns::{Scene, Turn, turns};
 use super::adapter::{Adapter, UpdateOrder};
 use super::drive::{Drive, Driven, Move, Premise, PutBack};
-use super::means::{Fixed, HeldField, Means};
+use super::means::{Fixed, Held, HeldField, Means};
 use super::paths::{Paths, Replicas, StatusPaths};
 use super::revision::{RevisionKind, revision_of};
-use super::{Revision, View};
+use super::{Revision, View, strategy};
 use crate::api::v1beta1::IntOrPercent;
 use crate::lens::Field;
 use crate::names;
@@ -33,10 +33,14 @@ pub(super) static DAEMONSET: DaemonSet = DaemonSet;
 static PATHS: Paths = Paths {
     version: None,
     type_label: names::TYPE_DAEMONSET,
-    means: Means::Held(&[HeldField {
-        path: &["spec", "updateStrategy", "type"],
-        fixed: Fixed::Text("OnDelete"),
-    }]),
+    means: Means::Held(Held {
+        fields: &[HeldField {
+            path: &["spec", "updateStrategy", "type"],
+            fixed: Fixed::Text("OnDelete"),
+        }],
+        strategy: &["spec", "updateStrategy"],
+        takes: strategy::of_daemon_set,
+    }),
     strategy_type: Some(Field::at(&["spec", "updateStrategy", "type"])),
     paused: None,
     replicas: Replicas::Reported(Field::at(&["status", "desiredNumberScheduled"])),

@@ -8,11 +8,11 @@ use sha2::{Digest as _, Sha256};
 use self::sizes::{Bounds, Set, Sizes};
 use super::adapter::{Adapter, UpdateOrder};
 use super::drive::{Drive, Driven, Move, Premise};
-use super::means::{Fixed, HeldField, Means};
+use super::means::{Fixed, Held, HeldField, Means};
 use super::paths::{Paths, Replicas, StatusPaths};
 use super::revision::{Revision, RevisionKind, revision_of};
 use super::template::{TemplateId, hex};
-use super::{Partition, PodView, View};
+use super::{Partition, PodView, View, strategy};
 use crate::lens::{Field, PatchBuilder};
 use crate::names;
 
@@ -44,21 +44,25 @@ const HASH_DIGITS: usize = 10;
 static PATHS: Paths = Paths {
     version: None,
     type_label: names::TYPE_DEPLOYMENT,
-    means: Means::Held(&[
-        HeldField {
-            path: PAUSED,
-            fixed: Fixed::True,
-        },
-        HeldField {
-            path: TYPE,
-            fixed: Fixed::Text(RECREATE),
-        },
-        // It must not be there with that type.
-        HeldField {
-            path: ROLLING,
-            fixed: Fixed::Absent,
-        },
-    ]),
+    means: Means::Held(Held {
+        fields: &[
+            HeldField {
+                path: PAUSED,
+                fixed: Fixed::True,
+            },
+            HeldField {
+                path: TYPE,
+                fixed: Fixed::Text(RECREATE),
+            },
+            // It must not be there with that type.
+            HeldField {
+                path: ROLLING,
+                fixed: Fixed::Absent,
+            },
+        ],
+        strategy: &["spec", "strategy"],
+        takes: strategy::of_deployment,
+    }),
     strategy_type: None,
     paused: Some(Field::at(PAUSED)),
     replicas: Replicas::Written(Field::at(&["spec", "replicas"])),

@@ -12,9 +12,21 @@ use crate::names;
 pub enum Means {
     /// Its operator keeps back as many pods as this field says. The kind has to take a count of [`names::HOLD_PARTITION`] there.
     Partition(Field<Partition>),
-    /// Its operator moves no pod while all these fields, below `spec`, are as they are held: what the mark grants is moved by us,
-    /// by [`super::Adapter::drive`]. What people ask for in these fields is remembered by the mark of the original.
-    Held(&'static [HeldField]),
+    /// Its operator moves no pod while some fields are as they are held: what the mark grants is moved by us, by
+    /// [`super::Adapter::drive`]. What people ask for in these fields is remembered by the mark of the original.
+    Held(Held),
+}
+
+/// The fields that hold a kind, and what people may ask for in their place.
+#[derive(Debug)]
+pub struct Held {
+    /// The fields, all below `spec`.
+    pub fields: &'static [HeldField],
+    /// The member names from the root of the strategy, which some of the fields are a part of.
+    pub strategy: &'static [&'static str],
+    /// Whether the API server takes such a strategy. While the fields are held it does not see it, and afterwards nobody is there any
+    /// more whom it could tell.
+    pub takes: fn(&Value) -> bool,
 }
 
 /// One field that holds.
@@ -33,7 +45,7 @@ pub enum Fixed {
     Text(&'static str),
     /// Set.
     True,
-    /// Not there.
+    /// Not there; otherwise it has members.
     Absent,
 }
 
@@ -57,6 +69,15 @@ impl HeldField {
 
     fn is_held(&self, object: &Value) -> bool {
         present(object, self.path) == self.fixed.value().as_ref()
+    }
+
+    /// Whether such a value has a place there at all; one of another type could not even be read by the API server.
+    fn may_be(&self, value: &Value) -> bool {
+        match self.fixed {
+            Fixed::Text(_) => value.is_string(),
+            Fixed::True => value.is_boolean(),
+            Fixed::Absent => value.is_object(),
+        }
     }
 
     fn write(&self, patch: PatchBuilder, value: Option<&Value>) -> PatchBuilder {
@@ -97,7 +118,7 @@ impl Means {
     pub fn paths(&self) -> Vec<&'static [&'static str]> {
         match self {
             Self::Partition(field) => vec![field.path()],
-            Self::Held(fields) => fields.iter().map(|field| field.path).collect(),
+            Self::Held(held) => held.fields.iter().map(|field| field.path).collect(),
         }
     }
 
@@ -129,7 +150,7 @@ impl Means {
     fn stands(&self, object: &Value) -> bool {
         match self {
             Self::Partition(_) => true,
-            Self::Held(fields) => fields.iter().all(|field| field.is_held(object)),
+            Self::Held(held) => held.fields.iter().all(|field| field.is_held(object)),
         }
     }
 
@@ -138,7 +159,7 @@ impl Means {
     pub fn put(&self, patch: PatchBuilder, partition: i64) -> PatchBuilder {
         match self {
             Self::Partition(field) => patch.set(field.path(), json!(partition)),
-            Self::Held(fields) => fields.iter().fold(patch, |patch, field| {
+            Self::Held(held) => held.fields.iter().fold(patch, |patch, field| {
                 field.write(patch, field.fixed.value().as_ref())
             }),
         }
@@ -149,7 +170,8 @@ impl Means {
     pub fn not_kept(&self, answer: &Value, partition: i64) -> Option<NotKept> {
         let written = match self {
             Self::Partition(field) => vec![(field.path(), Some(json!(partition)))],
-            Self::Held(fields) => fields
+            Self::Held(held) => held
+                .fields
                 .iter()
                 .map(|field| (field.path, field.fixed.value()))
                 .collect(),
@@ -169,8 +191,8 @@ impl Means {
     pub fn original(&self, object: &Value) -> Original {
         match self {
             Self::Partition(_) => Original::of(self.seen(object, None)),
-            Self::Held(fields) => Original::Fields(
-                fields
+            Self::Held(held) => Original::Fields(
+                held.fields
                     .iter()
                     .filter_map(|field| Some((field.key(), present(object, field.path)?.clone())))
                     .collect(),
@@ -179,10 +201,11 @@ impl Means {
     }
 
     /// What people ask for after a write to a held object, when this was it before. A field that the write leaves alone, or leaves
-    /// as it is held, is no wish.
+    /// as it is held, is no wish; but an object that has neither our marks nor what we have set was written as a whole by somebody who
+    /// does not know of these, and asks for all that it has.
     #[must_use]
     pub(crate) fn asked_since(&self, before: &Original, old: &Value, new: &Value) -> Original {
-        let Self::Held(fields) = self else {
+        let Self::Held(held) = self else {
             let (was, is) = (self.seen(old, None), self.seen(new, None));
             return if was == is {
                 before.clone()
@@ -190,8 +213,13 @@ impl Means {
                 Original::of(is)
             };
         };
+        let marked = present(new, &["metadata", "annotations", names::IN_PROGRESSING]).is_some();
+        let unset = |field: &HeldField| field.fixed == Fixed::True && !field.is_held(new);
+        if !marked && held.fields.iter().any(unset) {
+            return self.original(new);
+        }
         let mut asked = before.fields();
-        for field in *fields {
+        for field in held.fields {
             let wish = present(new, field.path);
             if wish != present(old, field.path) && !field.is_held(new) {
                 match wish {
@@ -203,19 +231,52 @@ impl Means {
         Original::Fields(asked)
     }
 
-    /// Puts back what people ask for.
+    /// Puts back what people ask for. In the place of a strategy that the API server would refuse comes its default one.
     #[must_use]
     pub fn restore(&self, patch: PatchBuilder, original: &Original) -> PatchBuilder {
+        let patch = self.ask(patch, original);
+        match self {
+            Self::Held(held) if self.refused_in(patch.object()).is_some() => patch.remove(held.strategy),
+            _ => patch,
+        }
+    }
+
+    /// The strategy that the API server would refuse, if people ask for such a one.
+    #[must_use]
+    pub fn refused(&self, object: &Value, original: &Original) -> Option<Value> {
+        let asked = self.ask(PatchBuilder::new(object.clone()), original);
+        self.refused_in(asked.object()).cloned()
+    }
+
+    fn refused_in<'a>(&self, object: &'a Value) -> Option<&'a Value> {
+        match self {
+            Self::Partition(_) => None,
+            Self::Held(held) => present(object, held.strategy).filter(|strategy| !(held.takes)(strategy)),
+        }
+    }
+
+    /// Where people have their strategy; `None` where it stays as they have it.
+    #[must_use]
+    pub fn strategy(&self) -> Option<&'static [&'static str]> {
+        match self {
+            Self::Partition(_) => None,
+            Self::Held(held) => Some(held.strategy),
+        }
+    }
+
+    /// Puts in what people ask for, be it as it may.
+    fn ask(&self, patch: PatchBuilder, original: &Original) -> PatchBuilder {
         match (self, original) {
             (Self::Partition(field), Original::Partition(partition)) => {
                 patch.set(field.path(), partition.value())
             }
             (Self::Partition(field), _) => patch.prune(field.path(), 1),
-            (Self::Held(fields), original) => {
+            (Self::Held(held), original) => {
                 let asked = original.fields();
-                fields
+                let wish = |field: &HeldField| asked.get(&field.key()).filter(|wish| field.may_be(wish));
+                held.fields
                     .iter()
-                    .fold(patch, |patch, field| field.write(patch, asked.get(&field.key())))
+                    .fold(patch, |patch, field| field.write(patch, wish(field)))
             }
         }
     }

@@ -16,6 +16,7 @@ use crate::ground::{Ground, finish, two_steps};
 use crate::scene::{APP, SOON, Scene, assert_free, condition, mark};
 
 mod nodes;
+mod odd;
 
 /// Label of the nodes that only the DaemonSet of one case runs on. Its value is the namespace.
 const POOL: &str = "example.io/pool-of";

@@ -185,25 +185,32 @@ fn judge(context: &Context, request: &Request) -> Answer {
         Outcome::Unchanged => "unchanged",
         Outcome::Held => "held",
         Outcome::Clamped => "clamped",
+        Outcome::LeftToRefuse => "refused",
     };
     Answer { response, result }
 }
 
 /// The validating verdict on a workload, as it is going to be stored: it must be what the mutating one makes of it.
 fn check(context: &Context, request: &Request) -> Answer {
-    if verdict(context, request).is_none_or(|verdict| verdict.patch.0.is_empty()) {
-        return Answer {
-            response: json!({"allowed": true}),
-            result: "accepted",
-        };
-    }
-    let message = format!(
-        "{} {}: another mutating webhook has changed the template or the hold after it had been looked at, so that pods would be \
-         updated without a step of their Rollout. Take the workload out of that webhook's rules, or have it called before {}",
-        request.kind.kind,
-        request.name,
-        names::WEBHOOK_CONFIGURATION
-    );
+    let why = match verdict(context, request) {
+        Some(verdict) if verdict.outcome == Outcome::LeftToRefuse => {
+            "its update strategy is none that kruise-rollout knows, so that it cannot be given back at the end of a release. Write \
+             another one, or write it while no release is in progress"
+                .to_owned()
+        }
+        Some(verdict) if !verdict.patch.0.is_empty() => format!(
+            "another mutating webhook has changed the template or the hold after it had been looked at, so that pods would be updated \
+             without a step of their Rollout. Take the workload out of that webhook's rules, or have it called before {}",
+            names::WEBHOOK_CONFIGURATION
+        ),
+        _ => {
+            return Answer {
+                response: json!({"allowed": true}),
+                result: "accepted",
+            };
+        }
+    };
+    let message = format!("{} {}: {why}", request.kind.kind, request.name);
     Answer {
         response: json!({"allowed": false, "status": {"code": 403, "reason": "Forbidden", "message": message}}),
         result: "refused",
@@ -301,6 +308,31 @@ mod tests {
         let (few, many) = (allocations(10).await, allocations(1_000).await);
         assert_eq!(few, many);
         assert!(few <= MOST_ALLOCATIONS, "{few}");
+    }
+
+    /// A strategy that the API server takes, and we would not give back.
+    #[tokio::test]
+    async fn what_is_left_to_the_api_server_is_not_stored() {
+        let context = alone::context().unwrap();
+        context.world.rollouts_known();
+        let text = Guard::text("u", "ro", &TemplateId::of(&json!({})));
+        let web = |kind: &str, image: &str| {
+            json!({"metadata": {"name": "web", "uid": "u", "annotations": {names::GUARDED_BY: text}},
+                "spec": {"strategy": {"type": kind}, "template": {"spec": {"containers": [{"image": image}]}}}})
+        };
+        let request = json!({"uid": "r", "kind": {"group": "apps", "version": "v1", "kind": "Deployment"},
+            "name": "web", "namespace": "shop", "object": web("Sideways", "v2"), "oldObject": web("Recreate", "v1")});
+        let review = json!({"request": request}).to_string().into_bytes();
+        let shown = body(answer(&context, &review, judge).await).await;
+        assert_eq!(shown["response"]["allowed"], true);
+        assert!(shown["response"]["patch"].is_null(), "{shown}");
+        let stored = body(answer(&context, &review, check).await).await;
+        assert_eq!(stored["response"]["allowed"], false);
+        let message = stored["response"]["status"]["message"].as_str().unwrap();
+        assert!(
+            message.starts_with("Deployment web: its update strategy is none that kruise-rollout knows"),
+            "{message}"
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -56,8 +56,8 @@ pub fn may_be_loosened(adapter: &dyn Adapter) -> [Value; 2] {
             names::HOLD_PARTITION,
             is_rolling(adapter)
         ),
-        Means::Held(fields) => {
-            let fixed: Vec<_> = fields.iter().map(is_fixed).collect();
+        Means::Held(held) => {
+            let fixed: Vec<_> = held.fields.iter().map(is_fixed).collect();
             format!(
                 "{} && object.metadata.?annotations[?{}].orValue('') == '{}'",
                 fixed.join(" && "),

@@ -5,7 +5,7 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::*;
-use crate::admission::workload::{Write, review};
+use crate::admission::workload::{Outcome, Write, review};
 use crate::workload::{Freedom, Guard, PodView, TemplateId, with_revisions};
 
 const NOW: &str = "2026-01-01T00:01:00Z";
@@ -178,6 +178,39 @@ fn the_record_of_the_stable_template_is_not_that_of_one_that_resembles_it() {
     let mut old = revision(1);
     old.template = TemplateId::of(&json!({"v": 1, "creationTimestamp": null}));
     assert_eq!(named(resembling(), &[old]), (name(1), name(1)));
+}
+
+/// While it is held under `OnDelete` the API server looks at no `rollingUpdate`.
+#[rstest]
+#[case(json!({"maxSurge": 0, "maxUnavailable": 0}), false)]
+#[case(json!({"maxSurge": 1, "maxUnavailable": 1}), false)]
+#[case(json!({"maxSurge": 0, "maxUnavailable": "half"}), false)]
+#[case(json!({"maxSurge": 0, "maxUnavailable": "50%"}), true)]
+#[case(json!({"maxSurge": 1, "maxUnavailable": 0}), true)]
+fn a_rolling_update_is_shown_to_the_api_server_if_it_refuses_it(#[case] rolling: Value, #[case] taken: bool) {
+    let marks = json!({"metadata": {"annotations": {names::ORIGINAL_PARTITION:
+        json!({"spec.updateStrategy.type": "RollingUpdate"}).to_string()}}});
+    let old = object(&marks);
+    let mut new = old.clone();
+    new["spec"]["updateStrategy"]["rollingUpdate"] = rolling.clone();
+    let write = Write {
+        old: &old,
+        new: &new,
+        by_controller: false,
+        claimed_by: None,
+    };
+    let verdict = review(&DAEMONSET, write);
+    let mut stored = new.clone();
+    json_patch::patch(&mut stored, &verdict.patch).unwrap();
+    let shown = json!({"type": if taken { "OnDelete" } else { "RollingUpdate" }, "rollingUpdate": rolling});
+    assert_eq!(stored["spec"]["updateStrategy"], shown);
+    assert_eq!(verdict.outcome == Outcome::LeftToRefuse, !taken);
+    // Where it is stored all the same, by an older version of ours, its default comes back.
+    let view = DAEMONSET.view(&new).unwrap();
+    json_patch::patch(&mut new, &DAEMONSET.release(&view, Freedom::Free).build()).unwrap();
+    let kept = json!({"type": "RollingUpdate", "rollingUpdate": rolling});
+    let expected = if taken { kept } else { Value::Null };
+    assert_eq!(new["spec"]["updateStrategy"], expected);
 }
 
 /// What may happen, beside our moves.

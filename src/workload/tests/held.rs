@@ -3,6 +3,8 @@
 use super::*;
 use crate::admission::workload::{Outcome, Verdict, Write, review};
 
+mod strategies;
+
 fn deployments() -> &'static dyn Adapter {
     adapter("apps", "Deployment")
 }
