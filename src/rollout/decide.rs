@@ -3,7 +3,8 @@ use super::back::{free, is_free};
 use super::observed::{Children, Observed, Proof, Stray, Target, Workload};
 use super::release::{Release, advance};
 use super::rest::{at_rest, guarded, operator_silent, unmarked};
-use super::status::{Draft, settled, why};
+use super::status::{Draft, settled};
+use super::why;
 use super::{Action, Announcement, Decision, EditKind, Wake};
 use crate::api::v1beta1::condition::{self, reason};
 use crate::api::v1beta1::{Rollout, phase};
@@ -66,7 +67,7 @@ fn lets_go(rollout: &str, stray: &Stray<'_>) -> Option<Action> {
     stray.view.hold().filter(|hold| hold.granted > 0)?;
     let announcement = Announcement {
         warning: true,
-        reason: "Released",
+        reason: why::event::RELEASED,
         message: format!(
             "Rollout {rollout} governs this workload no more: the rest of its release goes on without steps"
         ),
