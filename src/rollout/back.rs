@@ -87,7 +87,7 @@ pub(super) fn updated_pods<'a>(view: &'a View, pods: &'a [PodView]) -> impl Iter
 }
 
 /// Why the operator's counters are believed instead of pods; `None` when pods are counted one by one.
-pub(super) fn believes(view: &View, pods: &[PodView]) -> Option<&'static str> {
+pub(crate) fn believes(view: &View, pods: &[PodView]) -> Option<&'static str> {
     if view.replicas == 0 {
         None
     } else if pods.is_empty() && view.reported.replicas.is_some_and(|replicas| replicas > 0) {

@@ -25,6 +25,7 @@ mod status;
 mod stuck;
 pub mod why;
 
+pub(crate) use back::believes;
 pub use decide::decide;
 pub use observed::{Children, Observed, Proof, Stray, Target, Workload};
 pub use passed::{Ending, Part, ending, part};
