@@ -80,7 +80,7 @@ fn keeps(observed: &Observed<'_>, stray: &Stray<'_>) -> Action {
     let name = observed.name;
     let announcement = Announcement {
         warning: true,
-        reason: "KeptHeld",
+        reason: why::event::KEPT_HELD,
         message: format!(
             "Rollout {name} was deleted in mid-release and this workload stays held as it is: {}",
             way_on(name)

@@ -79,6 +79,8 @@ pub mod event {
     pub const DISABLED: &str = "Disabled";
     /// On a workload: its Rollout has gone or means another one, so the rest of the release goes on without steps.
     pub const RELEASED: &str = "Released";
+    /// On a workload: its Rollout has gone, and it stays held, as the controller was told.
+    pub const KEPT_HELD: &str = "KeptHeld";
     /// A pod that blocked the way was deleted.
     pub const STUCK_POD_REPLACED: &str = "StuckPodReplaced";
     /// A template could not be recorded for undo.
