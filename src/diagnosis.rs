@@ -15,6 +15,7 @@ mod operator;
 pub mod preview;
 mod registration;
 mod release;
+pub mod requirements;
 mod rights;
 mod schema;
 mod workload;

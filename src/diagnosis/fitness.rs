@@ -27,13 +27,13 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
-    /// Its path, dotted; of a subresource, its name.
+    /// Its path, dotted; of a subresource, its name; of what stands beside the fields, what it is.
     pub field: String,
     /// What it has to be, or `optional`.
     pub required: &'static str,
-    /// What the schema says.
+    /// What the schema says; `-` where it has no say.
     pub schema: String,
-    /// What the object has; absent without an object.
+    /// What the object has, or the cluster; absent where neither was looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<String>,
     /// What it comes to.
@@ -115,8 +115,36 @@ fn rows(candidate: &Candidate<'_>, adapter: &dyn Adapter) -> Vec<Row> {
             strategy_type(row, candidate);
         }
     }
+    one_of_two(&mut rows, adapter.paths());
     rows.push(subresource(candidate, at));
     rows
+}
+
+/// Updated pods are counted by their revision, or else the operator's count is believed: either will do.
+fn one_of_two(rows: &mut [Row], paths: &Paths) {
+    let status = &paths.status;
+    let is_unfit = |rows: &[Row], path: &[&str]| {
+        let row = rows.iter().position(|row| row.field == path.join("."))?;
+        Some((row, rows[row].verdict == Verdict::Unfit))
+    };
+    let count = is_unfit(rows, status.updated.path());
+    let revision = status
+        .update_revision
+        .first()
+        .and_then(|field| is_unfit(rows, field.path()));
+    let (missing, instead) = match (count, revision) {
+        (Some((count, true)), Some((_, false))) => {
+            (count, "pods are counted by the revision in their labels")
+        }
+        (Some((_, false)), Some((revision, true))) => (
+            revision,
+            "status.updatedReplicas is believed, and no batch is labelled",
+        ),
+        _ => return,
+    };
+    let row = &mut rows[missing];
+    (row.verdict, row.remedy) = (Verdict::Lacking, None);
+    row.why = Some(instead.to_owned());
 }
 
 fn wanted(paths: &Paths) -> Vec<Wanted> {

@@ -6,7 +6,8 @@
 
 use super::decide::Present;
 use super::release::underway;
-use super::status::{Draft, why};
+use super::status::Draft;
+use super::why::event;
 use crate::api::v1beta1::{CanaryStatus, phase};
 use crate::plan::Plan;
 use crate::workload::{Likeness, TemplateId};
@@ -15,7 +16,7 @@ use crate::workload::{Likeness, TemplateId};
 pub(super) fn tell_changes(draft: &mut Draft<'_>, p: &Present<'_>, plan: &Plan) {
     if let Some(changes) = changes(draft, p, plan) {
         let message = format!("while no controller was at work: {changes}");
-        draft.tell(false, why::AWAY, message);
+        draft.tell(false, event::CHANGED_WHILE_AWAY, message);
     }
 }
 
@@ -29,7 +30,7 @@ pub(super) fn tell_created_again(draft: &mut Draft<'_>, p: &Present<'_>, generat
              the stable one",
             p.workload
         );
-        draft.tell(false, why::AWAY, message);
+        draft.tell(false, event::CHANGED_WHILE_AWAY, message);
     }
 }
 

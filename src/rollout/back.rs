@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::decide::Present;
 use super::observed::{Children, Workload};
-use super::{Announcement, EditKind};
+use super::{Announcement, EditKind, why};
 use crate::lens::PatchBuilder;
 use crate::workload::{Adapter, Freedom, PodView, View};
 
@@ -87,7 +87,7 @@ pub(super) fn updated_pods<'a>(view: &'a View, pods: &'a [PodView]) -> impl Iter
 }
 
 /// Why the operator's counters are believed instead of pods; `None` when pods are counted one by one.
-pub(super) fn believes(view: &View, pods: &[PodView]) -> Option<&'static str> {
+pub(crate) fn believes(view: &View, pods: &[PodView]) -> Option<&'static str> {
     if view.replicas == 0 {
         None
     } else if pods.is_empty() && view.reported.replicas.is_some_and(|replicas| replicas > 0) {
@@ -178,7 +178,7 @@ pub(super) fn default_strategy(
     let told = adapter.default_strategy(view)?;
     Some(Announcement {
         warning: true,
-        reason: "DefaultStrategy",
+        reason: why::event::DEFAULT_STRATEGY,
         message: format!("{workload}: {told}"),
     })
 }

@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use super::forward::{Steps, change, enter};
 use super::observed::Children;
 use super::status::Draft;
+use super::why::event;
 use crate::api::v1beta1::condition::{self, reason};
 use crate::api::v1beta1::{CanaryStatus, step_state};
 use crate::plan::{Plan, fingerprint};
@@ -70,7 +71,7 @@ impl Steps<'_> {
         };
         let steps = self.release.plan.len();
         let message = format!("the plan has changed: the release is at step {step} of {steps}{again}");
-        draft.tell(false, "PlanChanged", message);
+        draft.tell(false, event::PLAN_CHANGED, message);
     }
 
     /// Whether the step exposes more pods than are granted. Scaling up makes it so too, but is no reason to take a step again.
@@ -108,7 +109,7 @@ impl Steps<'_> {
             Some(to) => {
                 enter(canary, plan, to, draft);
                 let message = format!("from step {step} to step {to} of {}, as asked for", plan.len());
-                draft.tell(false, "StepJump", message);
+                draft.tell(false, event::STEP_JUMP, message);
             }
             None => {
                 canary.next_step_index = natural;

@@ -3,7 +3,8 @@ use super::back::{default_strategy, free, is_free};
 use super::observed::{Children, Observed, Proof, Stray, Target, Workload};
 use super::release::{Release, advance};
 use super::rest::{at_rest, guarded, operator_silent, unmarked};
-use super::status::{Draft, settled, why};
+use super::status::{Draft, settled};
+use super::why;
 use super::{Action, Announcement, Decision, EditKind, Wake};
 use crate::api::v1beta1::condition::{self, reason};
 use crate::api::v1beta1::{Rollout, phase};
@@ -70,7 +71,7 @@ fn lets_go(rollout: &str, stray: &Stray<'_>) -> Option<Action> {
     stray.view.hold().filter(|hold| hold.granted > 0)?;
     let announcement = Announcement {
         warning: true,
-        reason: "Released",
+        reason: why::event::RELEASED,
         message: format!(
             "Rollout {rollout} governs this workload no more: the rest of its release goes on without steps"
         ),
@@ -83,7 +84,7 @@ fn keeps(observed: &Observed<'_>, stray: &Stray<'_>) -> Action {
     let name = observed.name;
     let announcement = Announcement {
         warning: true,
-        reason: "KeptHeld",
+        reason: why::event::KEPT_HELD,
         message: format!(
             "Rollout {name} was deleted in mid-release and this workload stays held as it is: {}",
             way_on(name)

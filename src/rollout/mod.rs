@@ -23,12 +23,13 @@ mod rest;
 pub mod states;
 mod status;
 mod stuck;
+pub mod why;
 
+pub(crate) use back::believes;
 pub use decide::decide;
 pub use observed::{Children, Observed, Proof, Stray, Target, Workload};
 pub use passed::{Ending, Part, ending, part};
 pub use status::refused;
-pub(crate) use status::why;
 
 use jiff::Timestamp;
 use json_patch::Patch;

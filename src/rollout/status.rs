@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::observed::Workload;
-use super::{Action, Announcement, Decision, EditKind, Wake};
+use super::why::event;
+use super::{Action, Announcement, Decision, EditKind, Wake, why};
 use crate::api::v1beta1::condition::{self, Condition, reason};
 use crate::api::v1beta1::{CanaryStatus, Rollout, RolloutStatus, phase, step_state};
 use crate::lens::PatchBuilder;
@@ -223,8 +224,8 @@ impl<'a> Draft<'a> {
             });
         };
         for (type_, good, bad) in [
-            (condition::GUARDED, "Guarded", "NotGuarded"),
-            (condition::STALLED, "Stalled", "Stalled"),
+            (condition::GUARDED, event::GUARDED, event::NOT_GUARDED),
+            (condition::STALLED, event::STALLED, event::STALLED),
         ] {
             let (was, is) = (
                 condition::get(&before.conditions, type_),
@@ -272,20 +273,20 @@ impl<'a> State<'a> {
 
     fn reason_after(&self, was: &Self) -> Option<&'static str> {
         match (self.phase, self.state) {
-            (phase::PROGRESSING, _) if self.back && !was.back => Some("RollingBack"),
+            (phase::PROGRESSING, _) if self.back && !was.back => Some(event::ROLLING_BACK),
             (phase::PROGRESSING, _)
                 if !self.back && (was.phase != phase::PROGRESSING || self.template != was.template) =>
             {
-                Some("ReleaseStarted")
+                Some(event::RELEASE_STARTED)
             }
-            (phase::PROGRESSING, step_state::STEP_PAUSED) => Some("StepPaused"),
-            (phase::PROGRESSING, _) if self.step != was.step => Some("StepStarted"),
+            (phase::PROGRESSING, step_state::STEP_PAUSED) => Some(event::STEP_PAUSED),
+            (phase::PROGRESSING, _) if self.step != was.step => Some(event::STEP_STARTED),
             (phase::HEALTHY, _) if was.phase == phase::PROGRESSING => Some(if self.back {
-                "RolledBack"
+                event::ROLLED_BACK
             } else {
-                "ReleaseCompleted"
+                event::RELEASE_COMPLETED
             }),
-            (phase::DISABLED, _) if was.phase != phase::DISABLED => Some("Disabled"),
+            (phase::DISABLED, _) if was.phase != phase::DISABLED => Some(event::DISABLED),
             _ => None,
         }
     }
@@ -353,29 +354,6 @@ fn missing_right(rollout: &Rollout, answer: &str) -> Option<String> {
     let (group, _) = rest.split_once('"')?;
     let governed = rollout.spec.workload_ref.group_version()?.0;
     (group == governed && !plural.contains('/')).then(|| format!("{plural}.{group}"))
-}
-
-/// Reasons of our own, beside those of [`crate::api::v1beta1::condition::reason`].
-pub(crate) mod why {
-    pub(crate) const LABEL_MISSING: &str = "LabelMissing";
-    pub(crate) const LABEL_WRONG: &str = "LabelWrong";
-    pub(crate) const STRATEGY: &str = "UnsupportedUpdateStrategy";
-    pub(crate) const PROVEN: &str = "Proven";
-    pub(crate) const DISABLED: &str = "Disabled";
-    pub(crate) const NO_OBSERVED_GENERATION: &str = "NoObservedGeneration";
-    pub(crate) const SILENT: &str = "OperatorSilent";
-    pub(crate) const MALFORMED: &str = "MalformedWorkload";
-    pub(crate) const UNREADABLE: &str = "WorkloadUnreadable";
-    pub(crate) const UNSUPPORTED: &str = "Unsupported";
-    pub(crate) const NO_KIND: &str = "KindNotFound";
-    pub(crate) const CONFLICT: &str = "Conflict";
-    pub(crate) const REFUSED: &str = "WriteRefused";
-    pub(crate) const PLAN: &str = "InvalidPlan";
-    pub(crate) const REWRITTEN: &str = "TemplateRewritten";
-    pub(crate) const DEADLINE: &str = "ProgressDeadlineExceeded";
-    pub(crate) const IN_THE_WAY: &str = "PodInTheWay";
-    /// Of an event.
-    pub(crate) const AWAY: &str = "ChangedWhileAway";
 }
 
 pub(super) fn progressing(draft: &mut Draft<'_>, reason: &str) {

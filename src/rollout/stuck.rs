@@ -11,7 +11,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use super::deadline::{described, limit, tell};
 use super::observed::Children;
 use super::release::{Release, is_stable, stable_revision};
-use super::status::{Draft, Stall, why};
+use super::status::{Draft, Stall};
+use super::why;
 use super::{Action, Announcement};
 use crate::api::v1beta1::step_state;
 use crate::workload::pod::names_revision;
@@ -117,7 +118,7 @@ fn replacement(pod: &PodView) -> Action {
 fn announcement(pod: &PodView) -> Action {
     Action::Announce(Announcement {
         warning: true,
-        reason: "StuckPodReplaced",
+        reason: why::event::STUCK_POD_REPLACED,
         message: format!("{}: replaced", holds_up(pod)),
     })
 }

@@ -9,6 +9,7 @@ mod cluster;
 mod control;
 mod course;
 mod deadline;
+mod documented;
 mod driven;
 mod found;
 mod kinds;

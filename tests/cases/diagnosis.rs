@@ -1,6 +1,7 @@
 //! What is wrong is named, and the command that is printed mends it.
 
 mod outages;
+mod requirements;
 
 use std::path::Path;
 
@@ -259,6 +260,8 @@ async fn an_operator_reports_too_little() {
         "observedGeneration",
         "--omit-status",
         "updatedReplicas",
+        "--omit-status",
+        "updateRevision",
     ];
     let operator = kind.operate(installation, &omitted);
     let scene = Scene::of_kind(installation, "diagnosis-silent", kind.resource.clone()).await;

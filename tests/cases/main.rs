@@ -18,6 +18,7 @@ mod courses;
 mod daemonset;
 mod deployment;
 mod diagnosis;
+mod documents;
 mod enabling;
 mod faults;
 mod gate;

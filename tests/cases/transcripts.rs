@@ -23,7 +23,7 @@ const SESSION: [&str; 9] = [
     "kubectl kruise rollout status my-app-rollout --watch=false",
 ];
 
-fn docs() -> PathBuf {
+pub(crate) fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
 }
 
@@ -33,6 +33,11 @@ fn is_updating() -> bool {
 
 /// What a shell at the root of the repository prints, in order; the namespace is called `default`, as it is for a reader.
 async fn printed(scene: &Scene<'_>, line: &str) -> String {
+    shell(scene, line).await.1
+}
+
+/// The same with the exit code.
+pub(crate) async fn shell(scene: &Scene<'_>, line: &str) -> (i32, String) {
     let kubectl = scene.namespace.kubectl(Identity::Admin).unwrap();
     let program = PathBuf::from(kubectl.as_std().get_program());
     let mut shell = tokio::process::Command::new("sh");
@@ -57,7 +62,10 @@ async fn printed(scene: &Scene<'_>, line: &str) -> String {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-    text.replace(scene.namespace.name(), "default")
+    (
+        output.status.code().unwrap(),
+        text.replace(scene.namespace.name(), "default"),
+    )
 }
 
 /// Without what differs from run to run: times, hashes, UIDs, and how long ago something was.
@@ -133,13 +141,11 @@ async fn held_by_policies() -> Scene<'static> {
     scene
 }
 
-#[tokio::test]
-async fn the_walkthrough_is_what_happens() {
-    let _registered = held_by_policies().await;
-    let scene = Scene::new(installed().await, "walkthrough").await;
-    let file = docs().join("walkthrough.md");
+/// The document is what happens, or is written anew.
+async fn is_what_happens(scene: &Scene<'_>, name: &str) {
+    let file = docs().join(name);
     let document = std::fs::read_to_string(&file).unwrap();
-    let fresh = played(&scene, &document).await;
+    let fresh = played(scene, &document).await;
     if is_updating() {
         std::fs::write(&file, &fresh).unwrap();
         return;
@@ -149,11 +155,24 @@ async fn the_walkthrough_is_what_happens() {
         assert_eq!(
             kept,
             found,
-            "docs/walkthrough.md, line {}; all of it now:\n{fresh}",
+            "docs/{name}, line {}; all of it now:\n{fresh}",
             number + 1
         );
     }
     assert_eq!(kept.lines().count(), found.lines().count(), "{fresh}");
+}
+
+#[tokio::test]
+async fn the_walkthrough_is_what_happens() {
+    let _registered = held_by_policies().await;
+    let scene = Scene::new(installed().await, "walkthrough").await;
+    is_what_happens(&scene, "walkthrough.md").await;
+}
+
+#[tokio::test]
+async fn the_page_on_custom_workloads_is_what_happens() {
+    let scene = Scene::new(installed().await, "custom-workloads").await;
+    is_what_happens(&scene, "custom-workloads.md").await;
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Documents against the typed objects of their kinds, and the YAML against its readers.
 
+mod reference;
+
 use std::collections::BTreeSet;
 
 use clap::Parser as _;

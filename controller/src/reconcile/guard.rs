@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use json_patch::Patch as JsonPatch;
 use kruise_rollout::lens::PatchBuilder;
 use kruise_rollout::names;
-use kruise_rollout::rollout::{Proof, Workload};
+use kruise_rollout::rollout::{Proof, Workload, why};
 use kruise_rollout::workload::{Adapter, Guard, NotKept, View, adapter_for};
 use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
@@ -108,7 +108,7 @@ async fn prove(context: &Context, key: &Key, snapshot: &Snapshot, workload: &Wor
     }
     if !subject.template.is_object() {
         return Err(Stop::Refused(Refusal::new(
-            "NoTemplate",
+            why::NO_TEMPLATE,
             format!(
                 "{workload} has no spec.template: there is nothing to roll out. Set it, or refer to another workload"
             ),
@@ -169,7 +169,7 @@ async fn registered(context: &Context, workload: &Workload) -> Result<(), Stop> 
     match timeout(REGISTERED_WITHIN, registered).await {
         Ok(_) => Ok(()),
         Err(_) => Err(Stop::Refused(Refusal::new(
-            "NotRegistered",
+            why::NOT_REGISTERED,
             format!(
                 "{} cannot be guarded: the controller could not register it with the API server. Look at the \
                  controller's log for why the MutatingWebhookConfiguration {} cannot be written",
@@ -188,12 +188,12 @@ async fn can_be_held(api: &Api<DynamicObject>, subject: &Subject, workload: &Wor
         Ok(answer) => match means.not_kept(&answer, names::HOLD_PARTITION) {
             None => Ok(()),
             Some(not_kept) => Err(Stop::Refused(Refusal::new(
-                "PartitionNotKept",
+                why::PARTITION_NOT_KEPT,
                 not_as_sent(subject.adapter, &not_kept, workload),
             ))),
         },
         Err(kube::Error::Api(status)) if is_verdict(&status) => Err(Stop::Refused(Refusal::new(
-            "PartitionRefused",
+            why::PARTITION_REFUSED,
             format!(
                 "{workload} cannot be held: the API server refuses {}: {}. The schema of {} must allow it",
                 hold_as_sent(subject.adapter),
@@ -284,7 +284,7 @@ async fn is_held(api: &Api<DynamicObject>, subject: &Subject, workload: &Workloa
                         continue;
                     }
                     _ => Refusal::new(
-                        "TemplateNotKept",
+                        why::TEMPLATE_NOT_KEPT,
                         format!(
                             "{workload} cannot be guarded: a change of spec.template in a dry-run was dropped by the server"
                         ),
@@ -292,7 +292,7 @@ async fn is_held(api: &Api<DynamicObject>, subject: &Subject, workload: &Workloa
                 }
             }
             Ok(_) => Refusal::new(
-                "TemplateNotHeld",
+                why::TEMPLATE_NOT_HELD,
                 format!(
                     "{workload} is not guarded: a template change came back from a dry-run without being held. Is another \
                      webhook changing the partition, or is the MutatingWebhookConfiguration {} overwritten?",
@@ -300,7 +300,7 @@ async fn is_held(api: &Api<DynamicObject>, subject: &Subject, workload: &Workloa
                 ),
             ),
             Err(kube::Error::Api(status)) if status.code == 500 || is_verdict(&status) => Refusal::new(
-                "ProbeRefused",
+                why::PROBE_REFUSED,
                 format!(
                     "{workload} is not guarded: the API server answers a template change: {}",
                     status.message

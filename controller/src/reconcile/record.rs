@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::names;
-use kruise_rollout::rollout::Announcement;
+use kruise_rollout::rollout::{Announcement, why};
 use kruise_rollout::workload::TemplateId;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PostParams};
 use kube::{Resource as _, ResourceExt as _};
@@ -63,7 +63,7 @@ fn not_recorded(context: &Context, rollout: &Rollout, message: String) {
     tracing::warn!(rollout = rollout.name_any(), "{message}");
     let announcement = Announcement {
         warning: true,
-        reason: "TemplateNotRecorded",
+        reason: why::event::TEMPLATE_NOT_RECORDED,
         message,
     };
     // A full backlog drops the event: it only tells.

@@ -9,6 +9,7 @@ use kruise_rollout::admission::policy::all_names;
 use kruise_rollout::api::v1beta1::{Rollout, WorkloadRef};
 use kruise_rollout::diagnosis::{Controller, Facts, Looked, Registrations, Right, Server, Subject};
 use kruise_rollout::names;
+use kruise_rollout::workload::PodView;
 use kube::api::{Api, ApiResource, PostParams};
 use serde_json::Value;
 
@@ -151,7 +152,7 @@ impl Cluster {
     }
 
     /// The ClusterRoles whose rules are added to the controller's.
-    async fn roles_of_kinds(&self) -> Result<Looked<Vec<Value>>, Error> {
+    pub(crate) async fn roles_of_kinds(&self) -> Result<Looked<Vec<Value>>, Error> {
         let roles = Place {
             folder: CLUSTER_ROLES,
             resource: "clusterroles.rbac.authorization.k8s.io",
@@ -216,12 +217,17 @@ impl Cluster {
         let right = format!("get {}", qualified(&resource));
         let workload = looked(self.workload(&resource, &reference.name).await, &right)?;
         if let Looked::Seen(Some(workload)) = &workload {
-            let uid = workload.object["metadata"]["uid"].as_str().unwrap_or_default();
-            subject.pods = looked(self.pods(uid, workload).await, "list pods")?;
+            subject.pods = self.looked_pods(workload).await?;
             subject.probe = self.try_template(workload).await?;
         }
         subject.workload = workload.map(|found| found.map(|workload| workload.object));
         Ok(subject)
+    }
+
+    /// The pods of a workload, as far as they may be seen.
+    pub(crate) async fn looked_pods(&self, workload: &Workload) -> Result<Looked<Vec<PodView>>, Error> {
+        let uid = workload.object["metadata"]["uid"].as_str().unwrap_or_default();
+        looked(self.pods(uid, workload).await, "list pods")
     }
 
     /// The definition of a resource; `None` for built-in ones.

@@ -1,5 +1,6 @@
 use kruise_rollout::diagnosis::Looked;
-use kruise_rollout::diagnosis::fitness::{Candidate, Fitness, fitness};
+use kruise_rollout::diagnosis::fitness::{Candidate, Fitness};
+use kruise_rollout::diagnosis::requirements::{Surroundings, requirements};
 use kruise_rollout::intent::Refusal;
 use kruise_rollout::workload::GroupKind;
 use serde_json::Value;
@@ -58,7 +59,12 @@ async fn of_kind(name: &str, cluster: &Cluster) -> Result<Fitness, Error> {
         object: None,
         probe: None,
     };
-    judged(&candidate, name)
+    let surroundings = Surroundings {
+        plural: &text(&definition["spec"]["names"]["plural"]),
+        roles: &cluster.roles_of_kinds().await?,
+        pods: &Looked::Not,
+    };
+    judged(&candidate, &surroundings, name)
 }
 
 async fn of_workload(command: &Check, cluster: &Cluster, ui: &mut Ui) -> Result<Fitness, Error> {
@@ -83,12 +89,21 @@ async fn of_workload(command: &Check, cluster: &Cluster, ui: &mut Ui) -> Result<
         object: Some(&workload.object),
         probe: probe.seen(),
     };
-    judged(&candidate, &workload.subject())
+    let surroundings = Surroundings {
+        plural: &workload.resource.plural,
+        roles: &cluster.roles_of_kinds().await?,
+        pods: &cluster.looked_pods(&workload).await?,
+    };
+    judged(&candidate, &surroundings, &workload.subject())
 }
 
 /// The verdict on a kind that is supported.
-fn judged(candidate: &Candidate<'_>, subject: &str) -> Result<Fitness, Error> {
-    fitness(candidate, subject).ok_or_else(|| Error::Refused {
+fn judged(
+    candidate: &Candidate<'_>,
+    surroundings: &Surroundings<'_>,
+    subject: &str,
+) -> Result<Fitness, Error> {
+    requirements(candidate, surroundings, subject).ok_or_else(|| Error::Refused {
         subject: subject.to_owned(),
         refusal: Refusal::UnsupportedKind(candidate.kind.to_string()),
         hint: None,

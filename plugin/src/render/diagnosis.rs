@@ -139,8 +139,8 @@ pub(crate) fn fitness(fitness: &Fitness, theme: Theme) -> Vec<String> {
     }
     let mut text = lines(&mut fields);
     text.push(String::new());
-    for row in fitness.rows.iter().filter(|row| row.verdict == Verdict::Unfit) {
-        let why = row.why.as_deref().unwrap_or_default();
+    for row in &fitness.rows {
+        let Some(why) = &row.why else { continue };
         text.push(format!("{}: {}", row.field, plain(why)));
         match &row.remedy {
             Some(Remedy::Command(command)) => text.push(format!("  run:  {}", plain(command))),

@@ -40,7 +40,7 @@ pub struct RolloutSpec {
     pub workload_ref: WorkloadRef,
     /// How an update is carried out.
     pub strategy: Strategy,
-    /// A disabled Rollout lets go of its workload: updates roll out at the workload's own pace.
+    /// A disabled Rollout lets go of its workload: updates roll out at the workload's own pace. Default: false.
     #[serde(skip_serializing_if = "Not::not")]
     pub disabled: bool,
 }
@@ -87,13 +87,13 @@ fn is_name(text: &str) -> bool {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Strategy {
-    /// While true, a release takes no further step.
+    /// While true, a release takes no further step. Default: false.
     #[serde(skip_serializing_if = "Not::not")]
     pub paused: bool,
-    /// Release in batches, by steps.
+    /// Release in batches, by steps. Admission requires it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub canary: Option<CanaryStrategy>,
-    /// Release beside the present pods, then switch over.
+    /// Release beside the present pods, then switch over. It is not carried out: a Rollout that has it is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blue_green: Option<BlueGreenStrategy>,
 }
@@ -102,31 +102,33 @@ pub struct Strategy {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CanaryStrategy {
-    /// The steps of a release, in order.
+    /// The steps of a release, in order. Admission requires one. Bounds: 1 to 50; their number cannot change in mid-release.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 50))]
     pub steps: Vec<CanaryStep>,
-    /// How requests reach the pods, for steps that move traffic.
+    /// How requests reach the pods, for steps that move traffic. It is not carried out: a Rollout that has it is refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub traffic_routings: Vec<TrafficRouting>,
-    /// How many of a step's updated pods may be unready without holding the release up. Default: none.
+    /// How many of a step's updated pods may be unready without holding the release up: a number, or a percentage of the step's
+    /// pods (rounded up); never all of them. Default: 0. Bounds: 0 or more, or `0%` to `100%`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_threshold: Option<IntOrPercent>,
     /// Seconds without progress after which the Rollout says what holds a step or a rollback up: in its message, as condition
     /// Stalled and as an event. Where pods are managed in order, those of an abandoned template that are not ready stand in the
-    /// way for as long at most before they are replaced. Default: 600, and 30 for pods in the way. 0: neither.
+    /// way for as long at most before they are replaced. 0: neither. Default: 600, and 30 for pods in the way. Bounds: 0 or more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress_deadline_seconds: Option<i32>,
-    /// Labels and annotations for the pods of an extra canary workload.
+    /// Labels and annotations for the pods of an extra canary workload. It has no effect on a release in batches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch_pod_template_metadata: Option<PodTemplateMetadata>,
-    /// Run the new version in an extra workload instead of in batches of the present one.
+    /// Run the new version in an extra workload instead of in batches of the present one. It is not carried out: a Rollout that has
+    /// it is refused. Default: false.
     #[serde(skip_serializing_if = "Not::not")]
     pub enable_extra_workload_for_canary: bool,
-    /// Name of a TrafficRouting object.
+    /// Name of a TrafficRouting object. It has no effect on a release in batches.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub traffic_routing_ref: String,
-    /// Do not make a Service for the new pods.
+    /// Do not make a Service for the new pods. A release in batches makes none. Default: false.
     #[serde(skip_serializing_if = "Not::not")]
     pub disable_generate_canary_service: bool,
 }
@@ -142,7 +144,8 @@ pub struct BlueGreenStrategy {
     /// How requests reach the pods.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub traffic_routings: Vec<TrafficRouting>,
-    /// How many of a step's updated pods may be unready without holding the release up. Default: none.
+    /// How many of a step's updated pods may be unready without holding the release up: a number, or a percentage of the step's
+    /// pods (rounded up); never all of them. Default: 0. Bounds: 0 or more, or `0%` to `100%`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_threshold: Option<IntOrPercent>,
     /// Name of a TrafficRouting object.
@@ -158,19 +161,20 @@ pub struct BlueGreenStrategy {
 #[serde(rename_all = "camelCase", default)]
 pub struct CanaryStep {
     /// How many pods run the new template at the end of this step, all steps together: a number, or a percentage of
-    /// the workload's replicas (rounded up).
+    /// the workload's replicas (rounded up). Admission requires it. Bounds: 1 or more, or `1%` to `100%`; not less than the step before where both are
+    /// numbers or both are percentages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<IntOrPercent>,
-    /// What to wait for at the end of this step. Without a duration: for approval.
+    /// What to wait for at the end of this step. Default: approval.
     pub pause: Pause,
-    /// Share of the requests that the new pods get, as a percentage.
+    /// Share of the requests that the new pods get, as a percentage. It is not carried out: a Rollout that has it is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traffic: Option<String>,
-    /// Which requests the new pods get; any of the entries.
+    /// Which requests the new pods get; any of the entries. It is not carried out: a Rollout that has it is refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub matches: Vec<HttpRouteMatch>,
-    /// Changes to the headers of requests to the new pods.
+    /// Changes to the headers of requests to the new pods. It is not carried out: a Rollout that has it is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_header_modifier: Option<RequestHeaderModifier>,
 }
@@ -179,7 +183,7 @@ pub struct CanaryStep {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Pause {
-    /// Seconds to wait once the step's pods are ready. Absent: until somebody approves. 0: not at all.
+    /// Seconds to wait once the step's pods are ready, 0 for not at all. Default: until somebody approves. Bounds: 0 or more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<i32>,
 }

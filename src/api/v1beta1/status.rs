@@ -80,7 +80,7 @@ pub struct RolloutStatus {
     /// State of the release in batches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub canary_status: Option<CanaryStatus>,
-    /// State of the release beside the present pods.
+    /// State of a release beside the present pods, as another controller has left it; such releases are not carried out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blue_green_status: Option<BlueGreenStatus>,
     /// Number of the current step, from 1; as in the state of the release.

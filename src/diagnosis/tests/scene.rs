@@ -20,7 +20,7 @@ pub(super) fn template() -> Value {
 }
 
 /// A workload that its operator has seen, guarded and at rest.
-pub(super) fn app() -> Value {
+pub(in super::super) fn app() -> Value {
     let guard = Guard::text("u", "web", &TemplateId::of(&template()));
     json!({
         "apiVersion": "example.io/v1", "kind": "MyStatefulApp",
@@ -70,7 +70,7 @@ pub(super) fn integer() -> Value {
     json!({"type": "integer"})
 }
 
-pub(super) fn definition() -> Value {
+pub(in super::super) fn definition() -> Value {
     json!({"metadata": {"name": "mystatefulapps.example.io"}, "spec": {"versions": [{"name": "v1", "served": true, "storage": true,
         "subresources": {"status": {}},
         "schema": {"openAPIV3Schema": {"type": "object", "properties": {
