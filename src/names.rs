@@ -90,6 +90,8 @@ pub const ROLLBACK_IN_BATCH: &str = "rollouts.kruise.io/rollback-in-batch";
 
 /// Annotation on a recorded template (a ControllerRevision): the template's id.
 pub const TEMPLATE_ID: &str = "rollouts.kruise.io/template-id";
+/// Label of a recorded template: the UID of the Rollout that it is recorded for.
+pub const RECORD_OF: &str = "rollouts.kruise.io/record-of";
 /// Annotation that a dry-run adds to a template to see whether the change is held. It is never stored.
 pub const GUARD_PROBE: &str = "rollouts.kruise.io/guard-probe";
 /// Label of pods that carries the revision, set by StatefulSet-like operators.

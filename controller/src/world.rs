@@ -9,12 +9,13 @@ mod kinds;
 mod place;
 mod pods;
 mod revisions;
+mod tally;
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
-use kruise_rollout::api::v1beta1::{Rollout, condition};
+use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::lens::FieldError;
 use kruise_rollout::rollout::{Proof, Workload};
 use kruise_rollout::workload::{
@@ -23,8 +24,8 @@ use kruise_rollout::workload::{
 use serde_json::Value;
 use tokio::sync::watch;
 
-use self::inner::Inner;
-use self::place::{is_of_kind, target_of};
+use self::inner::{Inner, says_guarded};
+use self::place::{in_namespace, target_of};
 use self::pods::Pods;
 use self::revisions::Revisions;
 use crate::lease::Term;
@@ -117,8 +118,7 @@ impl World {
     /// A Rollout is gone.
     pub(crate) fn drop_rollout(&self, key: &Key) -> Vec<Key> {
         let mut inner = self.lock();
-        let mut concerned = inner.drop_claim(key);
-        inner.rollouts.remove(key);
+        let mut concerned = inner.remove_rollout(key);
         inner.proofs.remove(key);
         inner.looked.remove(key);
         concerned.push(key.clone());
@@ -130,9 +130,16 @@ impl World {
         self.lock().rollouts.keys().cloned().collect()
     }
 
-    /// The Rollouts, for reviews and for the kinds that they refer to.
+    /// All Rollouts.
     pub(crate) fn rollouts(&self) -> Vec<Arc<Rollout>> {
         self.lock().rollouts.values().cloned().collect()
+    }
+
+    /// The Rollouts of a namespace.
+    pub(crate) fn rollouts_in(&self, namespace: &str) -> Vec<Arc<Rollout>> {
+        let inner = self.lock();
+        let rollouts = in_namespace(&inner.rollouts, namespace);
+        rollouts.map(|(_, rollout)| rollout.clone()).collect()
     }
 
     /// The Rollout that names a workload and may hold it although it carries no mark yet: it is enabled, not being deleted, has
@@ -140,13 +147,9 @@ impl World {
     pub(crate) fn claim(&self, place: &Place) -> Option<String> {
         let inner = self.lock();
         let names = inner.claims.get(place)?;
-        let guarded = |rollout: &Rollout| {
-            let conditions = rollout
-                .status
-                .as_ref()
-                .map_or(&[][..], |status| &status.conditions);
-            condition::get(conditions, condition::GUARDED).map(|guarded| guarded.status == condition::TRUE)
-        };
+        if !inner.guarded.has(&place.workload.kind) {
+            return None;
+        }
         let holds = |name: &&String| {
             inner
                 .rollouts
@@ -154,15 +157,10 @@ impl World {
                 .is_some_and(|rollout| {
                     !rollout.spec.disabled
                         && rollout.metadata.deletion_timestamp.is_none()
-                        && guarded(rollout) != Some(false)
+                        && says_guarded(rollout) != Some(false)
                 })
         };
-        let name = names.iter().find(holds)?;
-        let proven = inner
-            .rollouts
-            .values()
-            .any(|rollout| is_of_kind(rollout, &place.workload.kind) && guarded(rollout) == Some(true));
-        proven.then(|| name.clone())
+        names.iter().find(holds).cloned()
     }
 
     /// A watch has seen a workload.
@@ -191,14 +189,7 @@ impl World {
 
     /// What releases in progress need to be watched, by namespace.
     pub(crate) fn sights(&self) -> BTreeSet<(String, Sight)> {
-        let inner = self.lock();
-        let sights = inner.held.iter().flat_map(|place| {
-            let revisions = adapter_for(&place.workload.kind).and_then(|adapter| adapter.paths().revisions);
-            let sights = [Some(Sight::Pods), revisions.map(Sight::Revisions)];
-            let sights = sights.into_iter().flatten();
-            sights.map(|sight| (place.namespace.clone(), sight))
-        });
-        sights.collect()
+        self.lock().sights.all().cloned().collect()
     }
 
     /// Remembers whether a workload can be held, for the Rollout that asked.
@@ -254,13 +245,9 @@ impl World {
     /// The Rollouts of a namespace.
     pub(crate) fn keys_in(&self, namespace: &str) -> Vec<Key> {
         let inner = self.lock();
-        inner
-            .rollouts
-            .keys()
-            .chain(inner.marked.keys())
-            .filter(|key| key.namespace == namespace)
-            .cloned()
-            .collect()
+        let known = in_namespace(&inner.rollouts, namespace).map(|(key, _)| key);
+        let marked = in_namespace(&inner.marked, namespace).map(|(key, _)| key);
+        known.chain(marked).cloned().collect()
     }
 
     /// The first look at a Rollout, or at what carries the mark of one that is gone, was had in this term: what was decided then, with

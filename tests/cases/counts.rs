@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use futures::{StreamExt as _, stream};
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::names;
-use kube::api::{Api, ApiResource, DynamicObject};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use support::{Entry, Identity, Mark, eventually, installed};
 use tokio::time::sleep;
@@ -156,4 +158,145 @@ async fn proving_the_guard_takes_two_dry_runs() {
         json!(null),
         scene.app().await["metadata"]["annotations"][names::IN_PROGRESSING]
     );
+}
+
+/// Revisions of others: more than a page of a list.
+const NEIGHBOURS: usize = 120;
+
+/// Revisions of others in the namespace of a scene.
+async fn create_neighbours(scene: &Scene<'_>) {
+    let revisions: Api<ControllerRevision> = Api::namespaced(scene.admin.clone(), scene.namespace.name());
+    let create = async |number: usize| {
+        let revision = json!({"metadata": {"name": format!("theirs-{number}")}, "revision": 1, "data": {}});
+        let revision = serde_json::from_value(revision).unwrap();
+        revisions.create(&PostParams::default(), &revision).await.unwrap();
+    };
+    stream::iter(0..NEIGHBOURS)
+        .map(create)
+        .buffer_unordered(16)
+        .collect::<Vec<()>>()
+        .await;
+}
+
+/// What the controller has listed of the revisions in the namespace of the scene: the selectors.
+fn selectors(scene: &Scene<'_>, since: Mark) -> Vec<String> {
+    let entries = scene.namespace.control_plane().audit().since(since).into_iter();
+    let lists = entries.filter(|entry| {
+        entry.user == Identity::Controller.user()
+            && (entry.verb.as_str(), entry.resource.as_str()) == ("list", "controllerrevisions")
+            && entry.namespace == scene.namespace.name()
+    });
+    let selector = |uri: &str| {
+        let (_, query) = uri.split_once('?')?;
+        let selector = query
+            .split('&')
+            .find_map(|pair| pair.strip_prefix("labelSelector="))?;
+        Some(
+            selector
+                .replace("%2F", "/")
+                .replace("%3D", "=")
+                .replace("%21", "!"),
+        )
+    };
+    lists
+        .map(|entry| selector(&entry.uri).unwrap_or_default())
+        .collect()
+}
+
+/// A release from step 1 to its end.
+async fn release(scene: &Scene<'_>, version: &str) {
+    scene.set_version(version).await;
+    scene.wait_state(1, "StepPaused").await;
+    scene.approve().await;
+    scene.wait_phase("Healthy").await;
+}
+
+/// The records of the scene's Rollout: number and label, by number.
+async fn records(scene: &Scene<'_>) -> Vec<(i64, Option<String>)> {
+    let revisions: Api<ControllerRevision> = Api::namespaced(scene.admin.clone(), scene.namespace.name());
+    let all = revisions.list(&ListParams::default()).await.unwrap();
+    let ours = all.items.into_iter().filter(|revision| {
+        let owners = revision.metadata.owner_references.as_deref().unwrap_or_default();
+        owners.iter().any(|owner| owner.kind == "Rollout")
+    });
+    let mut records: Vec<_> = ours
+        .map(|record| {
+            let labels = record.metadata.labels.unwrap_or_default();
+            (record.revision, labels.get(names::RECORD_OF).cloned())
+        })
+        .collect();
+    records.sort();
+    records
+}
+
+#[tokio::test]
+async fn what_is_read_for_a_record_does_not_depend_on_the_neighbours() {
+    let installation = installed().await;
+    let scene = Scene::new(installation, "counts-records").await;
+    create_neighbours(&scene).await;
+    let mark = scene.namespace.control_plane().audit().beginning();
+    scene.set(None, &walk_steps()).await;
+    release(&scene, "v2").await;
+    let uid = scene.rollout().await["metadata"]["uid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(
+        records(&scene).await,
+        [(1, Some(uid.clone())), (2, Some(uid.clone()))]
+    );
+    // One list for the stable template and one for the release.
+    let own = format!("{}={uid}", names::RECORD_OF);
+    eventually(SOON, "the lists are in the log", async || {
+        let lists = selectors(&scene, mark);
+        if lists.len() >= 2 {
+            Ok(())
+        } else {
+            Err(format!("{lists:?}"))
+        }
+    })
+    .await;
+    assert_eq!(selectors(&scene, mark), [own.clone(), own]);
+}
+
+#[tokio::test]
+async fn records_of_a_version_without_the_label_are_found_and_labelled_once() {
+    let installation = installed().await;
+    let scene = Scene::new(installation, "counts-old-records").await;
+    scene.set(None, &walk_steps()).await;
+    release(&scene, "v2").await;
+    let revisions: Api<ControllerRevision> = Api::namespaced(scene.admin.clone(), scene.namespace.name());
+    let labelled = ListParams::default().labels(names::RECORD_OF);
+    for record in revisions.list(&labelled).await.unwrap().items {
+        let patch = json!({"metadata": {"labels": {names::RECORD_OF: null}}});
+        let (name, params) = (record.metadata.name.unwrap(), PatchParams::default());
+        revisions
+            .patch(&name, &params, &Patch::Merge(patch))
+            .await
+            .unwrap();
+    }
+    let uid = scene.rollout().await["metadata"]["uid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(records(&scene).await, [(1, None), (2, None)]);
+    let mark = scene.namespace.control_plane().audit().mark();
+    release(&scene, "v3").await;
+    let of = |number| (number, Some(uid.clone()));
+    assert_eq!(records(&scene).await, [of(1), of(2), of(3)]);
+    release(&scene, "v4").await;
+    assert_eq!(records(&scene).await, [of(1), of(2), of(3), of(4)]);
+    let (own, old) = (
+        format!("{}={uid}", names::RECORD_OF),
+        format!("!{}", names::RECORD_OF),
+    );
+    eventually(SOON, "the lists are in the log", async || {
+        let lists = selectors(&scene, mark);
+        if lists == [&own, &old, &own].map(String::as_str) {
+            Ok(())
+        } else {
+            Err(format!("{lists:?}"))
+        }
+    })
+    .await;
 }

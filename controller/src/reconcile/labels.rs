@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::Error;
 use crate::context::{Context, patch_params};
 use crate::telemetry::chain;
+use crate::triggers::concern;
 use crate::world::Key;
 
 /// How long labels that could not be written wait, if nothing else happens.
@@ -50,10 +51,11 @@ pub(super) async fn write(context: &Context, key: &Key, pods: &[PodPatch]) -> Op
         match answer {
             Ok(pod) => {
                 context.metrics.acted("label-pod");
-                context.world.with_pods(|pods| {
-                    pods.relabel(&key.namespace, &pod);
+                let concerned = context.world.with_pods(|pods| {
                     pods.labelled(&key.namespace, patched, now);
+                    pods.answered(&key.namespace, pod)
                 });
+                concern(context, concerned);
             }
             // The pod has changed or gone: a watch says so, and it is looked at again.
             Err(Error::Raced(_) | Error::Gone(_)) => context.metrics.failed("label-pod"),

@@ -1,12 +1,13 @@
 //! Recorded templates: what `undo` goes back to.
 //!
-//! Each template that a Rollout has met is a ControllerRevision owned by the Rollout, so that it goes with it. The records carry no
-//! labels that a selector of an operator could match. A template that is released again gets a new, higher revision number.
+//! Each template that a Rollout has met is a ControllerRevision owned by the Rollout, so that it goes with it. The records carry one
+//! label, by which those of a Rollout are read without those of its neighbours; no selector of an operator matches it. A template
+//! that is released again gets a new, higher revision number.
 
 use std::cmp::Reverse;
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
-use kruise_rollout::api::v1beta1::Rollout;
+use kruise_rollout::api::v1beta1::{Rollout, condition};
 use kruise_rollout::names;
 use kruise_rollout::rollout::{Announcement, why};
 use kruise_rollout::workload::TemplateId;
@@ -25,6 +26,8 @@ const LIMIT: usize = 1024 * 1024;
 const NAME_LIMIT: usize = 253;
 /// Records that are kept for each Rollout.
 const HISTORY: usize = 10;
+/// Records in one page of a list.
+const PAGE: u32 = 100;
 
 /// Records the present template of the Rollout's workload.
 pub(super) async fn record_target(context: &Context, key: &Key, snapshot: &Snapshot) -> Result<(), Error> {
@@ -126,12 +129,53 @@ async fn write(context: &Context, rollout: &Rollout, template: &Value) -> Result
     Ok(())
 }
 
+/// The records of a Rollout, by their label.
 async fn records_of(
     api: &Api<ControllerRevision>,
     rollout: &Rollout,
 ) -> Result<Vec<ControllerRevision>, Error> {
+    let uid = rollout.uid().unwrap_or_default();
+    let records = listed(api, &format!("{}={uid}", names::RECORD_OF), rollout).await?;
+    if records.is_empty() && was_guarded(rollout) {
+        return label_old(api, rollout, &uid).await;
+    }
+    Ok(records)
+}
+
+/// Whether a template may have been recorded before: a Rollout that is new has no old records to look for.
+fn was_guarded(rollout: &Rollout) -> bool {
+    let status = rollout.status.as_ref();
+    status.is_some_and(|status| {
+        status.canary_status.is_some() || condition::get(&status.conditions, condition::GUARDED).is_some()
+    })
+}
+
+/// Labels the records that a version without labels has written, and returns them. They are among all revisions of the namespace,
+/// which are read once.
+async fn label_old(
+    api: &Api<ControllerRevision>,
+    rollout: &Rollout,
+    uid: &str,
+) -> Result<Vec<ControllerRevision>, Error> {
+    let mut records = listed(api, &format!("!{}", names::RECORD_OF), rollout).await?;
+    for record in &mut records {
+        let version = record.resource_version();
+        let patch = json!({"metadata": {"resourceVersion": version, "labels": {names::RECORD_OF: uid}}});
+        *record = api
+            .patch(&record.name_any(), &patch_params(), &Patch::Merge(patch))
+            .await?;
+    }
+    Ok(records)
+}
+
+/// What a selector finds that the Rollout owns, page by page.
+async fn listed(
+    api: &Api<ControllerRevision>,
+    selector: &str,
+    rollout: &Rollout,
+) -> Result<Vec<ControllerRevision>, Error> {
     let mut records = Vec::new();
-    let mut page = ListParams::default().limit(100);
+    let mut page = ListParams::default().labels(selector).limit(PAGE);
     loop {
         let list = api.list(&page).await?;
         let token = list.metadata.continue_.clone().filter(|token| !token.is_empty());
@@ -163,6 +207,7 @@ fn document(rollout: &Rollout, id: &str, revision: i64, template: &Value) -> Val
         "metadata": {
             "name": name(rollout, id),
             "namespace": rollout.namespace(),
+            "labels": {names::RECORD_OF: rollout.uid()},
             "annotations": {names::TEMPLATE_ID: id},
             "ownerReferences": [{
                 "apiVersion": Rollout::api_version(&()), "kind": Rollout::kind(&()),

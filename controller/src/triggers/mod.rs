@@ -19,7 +19,7 @@ pub(crate) use rollouts::follow as follow_rollouts;
 use crate::context::Context;
 
 /// Looks at the Rollouts of the workloads with these UIDs.
-fn concern(context: &Context, owners: impl IntoIterator<Item = String>) {
+pub(crate) fn concern(context: &Context, owners: impl IntoIterator<Item = String>) {
     for owner in owners {
         context.look_at(context.world.concerned_by_owner(&owner));
     }

@@ -231,12 +231,9 @@ fn examine(context: &Context, request: &Request) -> Answer {
         Err(error) => return refuse(format!("the Rollout cannot be read: {error}")),
     };
     let old: Option<Rollout> = serde_json::from_value(request.old_object.clone()).ok();
-    let rollouts = context.world.rollouts();
-    let same_namespace =
-        |rollout: &&Arc<Rollout>| rollout.metadata.namespace.as_deref() == Some(&request.namespace);
+    let rollouts = context.world.rollouts_in(&request.namespace);
     let others: Vec<_> = rollouts
         .iter()
-        .filter(same_namespace)
         .filter_map(|rollout| WorkloadClaim::of(rollout))
         .collect();
     let review = review_rollout(&new, old.as_ref(), &others, &context.namespace);

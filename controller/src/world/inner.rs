@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::Timestamp;
-use kruise_rollout::api::v1beta1::Rollout;
+use kruise_rollout::api::v1beta1::{Rollout, condition};
 use kruise_rollout::rollout::{Proof, Workload};
 use kruise_rollout::workload::{Adapter, GroupKind, View, adapter_for};
 use kube::api::ApiResource;
@@ -14,7 +14,8 @@ use serde_json::Value;
 use super::place::{is_of_kind, target_of};
 use super::pods::Pods;
 use super::revisions::Revisions;
-use super::{Key, Place, Seen, Watch, key_of};
+use super::tally::Tally;
+use super::{Key, Place, Seen, Sight, Watch, key_of};
 use crate::lease::Term;
 
 /// A kind of workloads.
@@ -37,11 +38,19 @@ impl Default for Kind {
 /// The stores and the indexes between them.
 #[derive(Default)]
 pub(super) struct Inner {
-    pub(super) rollouts: HashMap<Key, Arc<Rollout>>,
+    pub(super) rollouts: BTreeMap<Key, Arc<Rollout>>,
     pub(super) claims: HashMap<Place, BTreeSet<String>>,
+    /// Kinds that Rollouts name.
+    pub(super) named: Tally<GroupKind>,
+    /// Kinds of which a Rollout says that its workload is guarded.
+    pub(super) guarded: Tally<GroupKind>,
     pub(super) kinds: HashMap<GroupKind, Kind>,
-    pub(super) marked: HashMap<Key, BTreeSet<Workload>>,
+    pub(super) marked: BTreeMap<Key, BTreeSet<Workload>>,
+    /// Kinds of the marked workloads.
+    pub(super) marked_kinds: Tally<GroupKind>,
     pub(super) held: BTreeSet<Place>,
+    /// What the held workloads need to be watched.
+    pub(super) sights: Tally<(String, Sight)>,
     pub(super) by_uid: HashMap<String, Place>,
     pub(super) proofs: HashMap<Key, (String, Proof)>,
     /// In which term the first look at a Rollout was had.
@@ -60,6 +69,24 @@ pub(super) fn adds_nothing(new: &str, old: &str) -> bool {
     new == old || matches!((new.parse::<u64>(), old.parse::<u64>()), (Ok(new), Ok(old)) if new < old)
 }
 
+/// Whether a Rollout says that its workload is guarded; `None` where it says nothing.
+pub(super) fn says_guarded(rollout: &Rollout) -> Option<bool> {
+    let conditions = &rollout.status.as_ref()?.conditions;
+    let guarded = condition::get(conditions, condition::GUARDED)?;
+    Some(guarded.status == condition::TRUE)
+}
+
+/// What the release of a workload needs to be watched.
+fn sights_of(place: &Place) -> impl Iterator<Item = (String, Sight)> + use<> {
+    let adapter = adapter_for(&place.workload.kind);
+    let revisions = adapter.and_then(|adapter| adapter.paths().revisions);
+    let namespace = place.namespace.clone();
+    [Some(Sight::Pods), revisions.map(Sight::Revisions)]
+        .into_iter()
+        .flatten()
+        .map(move |sight| (namespace.clone(), sight))
+}
+
 impl Inner {
     /// Takes in a Rollout, unless the store has it already or has a newer copy.
     pub(super) fn take_rollout(&mut self, mut rollout: Rollout) -> Vec<Key> {
@@ -72,11 +99,15 @@ impl Inner {
         if self.rollouts.get(&key).is_some_and(known) {
             return Vec::new();
         }
-        let mut concerned = self.drop_claim(&key);
+        let mut concerned = self.remove_rollout(&key);
         let place = Place {
             namespace: key.namespace.clone(),
             workload: target_of(&rollout),
         };
+        self.named.add(place.workload.kind.clone());
+        if says_guarded(&rollout) == Some(true) {
+            self.guarded.add(place.workload.kind.clone());
+        }
         let names = self.claims.entry(place).or_default();
         names.insert(key.name.clone());
         concerned.extend(names.iter().map(|name| Key::new(&key.namespace, name)));
@@ -108,14 +139,19 @@ impl Inner {
         self.concerned_by(place)
     }
 
-    pub(super) fn drop_claim(&mut self, key: &Key) -> Vec<Key> {
-        let Some(old) = self.rollouts.get(key) else {
+    /// Forgets a Rollout; the others that name its workload.
+    pub(super) fn remove_rollout(&mut self, key: &Key) -> Vec<Key> {
+        let Some(old) = self.rollouts.remove(key) else {
             return Vec::new();
         };
         let place = Place {
             namespace: key.namespace.clone(),
-            workload: target_of(old),
+            workload: target_of(&old),
         };
+        self.named.remove(&place.workload.kind);
+        if says_guarded(&old) == Some(true) {
+            self.guarded.remove(&place.workload.kind);
+        }
         let Some(names) = self.claims.get_mut(&place) else {
             return Vec::new();
         };
@@ -196,7 +232,9 @@ impl Inner {
         if let Some(key) = mark(old)
             && let Some(workloads) = self.marked.get_mut(&key)
         {
-            workloads.remove(&place.workload);
+            if workloads.remove(&place.workload) {
+                self.marked_kinds.remove(&place.workload.kind);
+            }
             if workloads.is_empty() {
                 self.marked.remove(&key);
                 if !self.rollouts.contains_key(&key) {
@@ -204,16 +242,18 @@ impl Inner {
                 }
             }
         }
-        if new
-            .and_then(|new| new.as_ref().ok())
-            .is_some_and(|view| view.hold().is_some())
-        {
-            self.held.insert(place.clone());
-        } else {
-            self.held.remove(place);
+        let holds = |view: &Arc<View>| view.hold().is_some();
+        if new.and_then(|new| new.as_ref().ok()).is_some_and(holds) {
+            if self.held.insert(place.clone()) {
+                sights_of(place).for_each(|sight| self.sights.add(sight));
+            }
+        } else if self.held.remove(place) {
+            sights_of(place).for_each(|sight| self.sights.remove(&sight));
         }
-        if let Some(key) = mark(new) {
-            self.marked.entry(key).or_default().insert(place.workload.clone());
+        if let Some(key) = mark(new)
+            && self.marked.entry(key).or_default().insert(place.workload.clone())
+        {
+            self.marked_kinds.add(place.workload.kind.clone());
         }
     }
 

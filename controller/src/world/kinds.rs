@@ -8,7 +8,7 @@ use kruise_rollout::workload::{GroupKind, adapter_for};
 use kube::api::ApiResource;
 
 use super::World;
-use super::place::{Key, Place, target_of};
+use super::place::{Key, Place};
 
 /// How long the API server goes on serving the watches that began before a change of a schema. They show objects by the old
 /// schema, so an operator may not see a partition that is stored: a second, after which it ends them; and a margin.
@@ -114,15 +114,10 @@ impl World {
     /// Kinds that must be watched and registered: those that Rollouts refer to, and those with a marked object.
     pub(crate) fn wanted_kinds(&self) -> BTreeSet<GroupKind> {
         let inner = self.lock();
-        let referred = inner.rollouts.values().map(|rollout| target_of(rollout).kind);
-        let marked = inner
-            .marked
-            .values()
-            .flatten()
-            .map(|workload| workload.kind.clone());
-        referred
-            .chain(marked)
+        let kinds = inner.named.all().chain(inner.marked_kinds.all());
+        kinds
             .filter(|kind| adapter_for(kind).is_some())
+            .cloned()
             .collect()
     }
 
@@ -147,5 +142,109 @@ impl World {
             .kinds
             .get(kind)
             .is_some_and(|kind| kind.watch == Watch::Following)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kruise_rollout::api::v1beta1::Rollout;
+    use kruise_rollout::names;
+    use kruise_rollout::rollout::Workload;
+    use kruise_rollout::workload::{Guard, TemplateId};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn kind(name: &str) -> GroupKind {
+        GroupKind {
+            group: "example.io".to_owned(),
+            kind: name.to_owned(),
+        }
+    }
+
+    fn rollout(name: &str, kind: &str, guarded: &str) -> Rollout {
+        serde_json::from_value(json!({
+            "metadata": {"name": name, "namespace": "shop", "uid": name},
+            "spec": {"strategy": {}, "workloadRef": {"apiVersion": "example.io/v1", "kind": kind, "name": name}},
+            "status": {"conditions": [{"type": "Guarded", "status": guarded}]},
+        }))
+        .unwrap()
+    }
+
+    fn place(name: &str, of: &str) -> Place {
+        Place {
+            namespace: "shop".to_owned(),
+            workload: Workload {
+                kind: kind(of),
+                name: name.to_owned(),
+            },
+        }
+    }
+
+    fn wanted(world: &World) -> Vec<String> {
+        let kinds = world.wanted_kinds().into_iter();
+        kinds.map(|kind| kind.kind).collect()
+    }
+
+    #[test]
+    fn a_kind_is_wanted_while_one_rollout_names_it_or_one_object_is_marked() {
+        let world = World::default();
+        world.put_rollout(rollout("a", "One", "True"));
+        world.put_rollout(rollout("b", "One", "True"));
+        let mut moved = rollout("a", "Two", "True");
+        moved.metadata.resource_version = Some("2".to_owned());
+        world.put_rollout(moved);
+        assert_eq!(wanted(&world), ["One", "Two"]);
+        let app = |mark: Value, version: &str| {
+            json!({"metadata": {"name": "b", "uid": "w", "resourceVersion": version,
+            "annotations": {names::GUARDED_BY: mark}}, "spec": {}})
+        };
+        let mark = json!(Guard::text("w", "b", &TemplateId::of(&json!({}))));
+        world.put_workload(&place("b", "One"), &app(mark.clone(), "1"));
+        world.put_workload(&place("b", "One"), &app(mark, "2"));
+        world.drop_rollout(&Key::new("shop", "b"));
+        world.drop_rollout(&Key::new("shop", "b"));
+        assert_eq!(wanted(&world), ["One", "Two"]);
+        world.put_workload(&place("b", "One"), &app(Value::Null, "3"));
+        assert_eq!(wanted(&world), ["Two"]);
+        world.drop_rollout(&Key::new("shop", "a"));
+        assert_eq!(wanted(&world), [""; 0]);
+    }
+
+    #[test]
+    fn a_workload_is_claimed_where_one_of_its_kind_is_guarded() {
+        let world = World::default();
+        let claim = || world.claim(&place("new", "One"));
+        let put = |mut rollout: Rollout, version: &str| {
+            rollout.metadata.resource_version = Some(version.to_owned());
+            world.put_rollout(rollout);
+        };
+        let mut new = rollout("new", "One", "");
+        new.status = None;
+        put(new, "1");
+        put(rollout("other", "Two", "True"), "2");
+        assert_eq!(claim(), None);
+        put(rollout("first", "One", "True"), "3");
+        assert_eq!(claim().as_deref(), Some("new"));
+        put(rollout("second", "One", "True"), "4");
+        put(rollout("first", "One", "False"), "5");
+        assert_eq!(claim().as_deref(), Some("new"));
+        world.drop_rollout(&Key::new("shop", "second"));
+        assert_eq!(claim(), None);
+    }
+
+    #[test]
+    fn what_an_event_costs_does_not_depend_on_how_many_rollouts_there_are() {
+        let allocations = |rollouts: u32| {
+            let world = World::default();
+            for number in 0..rollouts {
+                world.put_rollout(rollout(&format!("ro-{number}"), "One", "True"));
+            }
+            world.put_rollout(rollout("apart", "Two", "True"));
+            let place = place("ro-1", "One");
+            let ask = || (world.wanted_kinds(), world.claim(&place), world.sights());
+            allocation_counter::measure(|| drop(ask())).count_total
+        };
+        assert_eq!(allocations(10), allocations(1_000));
     }
 }

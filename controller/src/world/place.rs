@@ -1,5 +1,7 @@
 //! Where Rollouts and workloads are, and which workload a Rollout names.
 
+use std::collections::BTreeMap;
+
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::rollout::Workload;
 use kruise_rollout::workload::GroupKind;
@@ -59,4 +61,13 @@ pub(crate) fn key_of(rollout: &Rollout) -> Key {
         namespace.as_deref().unwrap_or_default(),
         name.as_deref().unwrap_or_default(),
     )
+}
+
+/// What a map has of one namespace.
+pub(super) fn in_namespace<'a, T>(
+    map: &'a BTreeMap<Key, T>,
+    namespace: &'a str,
+) -> impl Iterator<Item = (&'a Key, &'a T)> {
+    map.range(Key::new(namespace, "")..)
+        .take_while(move |(key, _)| key.namespace == namespace)
 }

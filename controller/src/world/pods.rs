@@ -45,7 +45,8 @@ impl Pods {
         )
     }
 
-    /// A pod was seen. Returns the owners concerned, none if nothing of interest changed.
+    /// A pod was seen. Returns the owners concerned, none if nothing of interest changed, or if it has been seen in this state or a
+    /// later one.
     pub(crate) fn put(&mut self, namespace: &str, pod: PodView) -> Vec<String> {
         let store = self.namespaces.entry(namespace.to_owned()).or_default();
         let mut concerned = Vec::new();
@@ -54,9 +55,18 @@ impl Pods {
                 .owned
                 .get_mut(&owner)
                 .and_then(|pods| pods.get_mut(&pod.name));
-            if let Some(known) = known.filter(|known| known.says_the_same(&pod)) {
-                *known = pod;
-                return concerned;
+            if let Some(known) = known {
+                // An intermediate owner may have become known since.
+                if known.owner == pod.owner
+                    && known.uid == pod.uid
+                    && adds_nothing(&pod.resource_version, &known.resource_version)
+                {
+                    return concerned;
+                }
+                if known.says_the_same(&pod) {
+                    *known = pod;
+                    return concerned;
+                }
             }
             if pod.owner.as_deref() != Some(&owner) {
                 concerned.extend(store.remove(&pod.name));
@@ -89,23 +99,25 @@ impl Pods {
         }
     }
 
-    /// A write of ours was answered with a pod: its labels are known before a watch tells of them. A watch may have told of a later
-    /// state already: somebody else may have changed the labels since.
-    pub(crate) fn relabel(&mut self, namespace: &str, answer: &PodView) {
-        let Some(store) = self.namespaces.get_mut(namespace) else {
-            return;
-        };
-        let owner = store.owners.get(&answer.name);
-        let known = owner
-            .and_then(|owner| store.owned.get_mut(owner))
-            .and_then(|pods| pods.get_mut(&answer.name));
+    /// A write of ours was answered with a pod: it is known before a watch tells of it, and what a watch tells late does not undo
+    /// it. A watch may have told of a later state already. Returns the owners concerned if more has changed than the labels.
+    pub(crate) fn answered(&mut self, namespace: &str, mut answer: PodView) -> Vec<String> {
+        let store = self.namespaces.get_mut(namespace);
+        let known = store.and_then(|store| {
+            let owner = store.owners.get(&answer.name)?;
+            store.owned.get_mut(owner)?.get_mut(&answer.name)
+        });
         let news = |pod: &&mut PodView| {
             pod.uid == answer.uid && !adds_nothing(&answer.resource_version, &pod.resource_version)
         };
-        if let Some(pod) = known.filter(news) {
-            pod.rollout_id.clone_from(&answer.rollout_id);
-            pod.batch_id.clone_from(&answer.batch_id);
-        }
+        let Some(known) = known.filter(news) else {
+            return Vec::new();
+        };
+        known.rollout_id.clone_from(&answer.rollout_id);
+        known.batch_id.clone_from(&answer.batch_id);
+        // The workload, which need not be the owner that the pod itself names.
+        answer.owner.clone_from(&known.owner);
+        self.put(namespace, answer)
     }
 
     /// Until when a pod may not be given the same labels again.
@@ -213,12 +225,31 @@ mod tests {
         pods.complete("ns", &std::collections::HashSet::new());
         pods.put("ns", pod("9", None));
         let batch = |pods: &Pods| pods.of("ns", "owner").unwrap()[0].batch_id.clone();
-        pods.relabel("ns", &pod("10", Some("1")));
+        assert_eq!(pods.answered("ns", pod("10", Some("1"))), [""; 0]);
         assert_eq!(batch(&pods).as_deref(), Some("1"));
         // Somebody has taken the label away, and the answer to our write arrives after that.
         pods.put("ns", pod("11", None));
-        pods.relabel("ns", &pod("10", Some("1")));
+        pods.answered("ns", pod("10", Some("1")));
         assert_eq!(batch(&pods), None);
+    }
+
+    #[test]
+    fn a_pod_that_a_watch_tells_of_late_is_not_labelled_again() {
+        let mut pods = Pods::default();
+        pods.complete("ns", &std::collections::HashSet::new());
+        pods.put("ns", pod("8", None));
+        let mut answer = pod("10", Some("1"));
+        answer.ready = true;
+        // The answer tells of a state in between, too, which the watch is going to tell as an older one.
+        assert_eq!(pods.answered("ns", answer.clone()), ["owner"]);
+        assert_eq!(pods.put("ns", pod("9", None)), [""; 0]);
+        assert_eq!(pods.put("ns", answer), [""; 0]);
+        let known = &pods.of("ns", "owner").unwrap()[0];
+        assert_eq!((known.batch_id.as_deref(), known.ready), (Some("1"), true));
+        // A pod of the same name that is another one.
+        let mut other = pod("9", None);
+        other.uid = "other".to_owned();
+        assert_eq!(pods.put("ns", other), ["owner"]);
     }
 
     #[test]
