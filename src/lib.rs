@@ -3,6 +3,7 @@
 //! - [`names`]: labels, annotations, reasons.
 //! - [`admission`]: verdicts on writes.
 //! - [`api`]: the `Rollout` resource.
+//! - [`area`]: which part of a cluster a controller governs.
 //! - [`diagnosis`]: what is wrong, and the command that mends it.
 //! - [`intent`]: what a person may ask.
 //! - [`lens`]: typed paths into unstructured JSON, and patches.
@@ -13,6 +14,7 @@
 
 pub mod admission;
 pub mod api;
+pub mod area;
 pub mod diagnosis;
 pub mod intent;
 pub mod lens;

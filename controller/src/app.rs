@@ -40,6 +40,8 @@ enum Error {
         #[source]
         source: std::io::Error,
     },
+    #[error("{0}")]
+    Area(String),
     #[error("uninstall")]
     Uninstall(#[from] crate::uninstall::Error),
     #[error("TLS")]
@@ -76,7 +78,8 @@ fn with_runtime(format: LogFormat, work: impl Future<Output = Result<u8, Error>>
 pub(crate) fn uninstall(args: Uninstall) -> ExitCode {
     with_runtime(LogFormat::Text, async move {
         let client = connect(&args.connect).await?;
-        crate::uninstall::uninstall(&client, &args.connect.namespace, args.dry_run).await?;
+        let area = args.part.area(&args.connect.namespace).map_err(Error::Area)?;
+        crate::uninstall::uninstall(&client, &area, args.dry_run).await?;
         Ok(0)
     })
 }
@@ -93,6 +96,7 @@ async fn start(args: Run) -> Result<u8, Error> {
     } else {
         ENDPOINT_PAUSE
     };
+    let area = args.part.area(&args.connect.namespace).map_err(Error::Area)?;
     let mut signals = Signals::listen().map_err(|source| Error::Io {
         what: "listen to signals".to_owned(),
         source,
@@ -118,7 +122,7 @@ async fn start(args: Run) -> Result<u8, Error> {
 
     let client = connect(&args.connect).await?;
     let introduction = tokio::select! {
-        introduction = introduce(&client) => introduction?,
+        introduction = introduce(&client, &area) => introduction?,
         _ = signals.next() => return Ok(0),
     };
     let (events, announced) = mpsc::channel(events::BACKLOG);
@@ -126,7 +130,7 @@ async fn start(args: Run) -> Result<u8, Error> {
     let context = Arc::new(Context {
         username: introduction.username,
         client: client.clone(),
-        namespace: args.connect.namespace.clone(),
+        area,
         replace_stuck_pods: args.pods.replace_stuck_pods,
         keeps_held: args.hold.keep_held_on_deletion,
         world,
@@ -234,6 +238,7 @@ async fn start(args: Run) -> Result<u8, Error> {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         namespace = args.connect.namespace,
+        watch_namespaces = args.part.watch_namespaces.join(","),
         admin = %args.admin_bind,
         webhook = %args.webhook_bind,
         url = args.webhook_url.as_ref().map(|url| url.base()),

@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use axum::http::Uri;
 use clap::{ArgAction, Args as Group, Parser, Subcommand, ValueEnum};
+use kruise_rollout::area::Area;
 use kruise_rollout::names;
 
 use crate::certs::Lifetimes;
@@ -39,6 +40,9 @@ pub(crate) struct Run {
     /// How to reach the cluster.
     #[command(flatten)]
     pub(crate) connect: Connect,
+    /// Which part of the cluster is governed.
+    #[command(flatten)]
+    pub(crate) part: Part,
     /// Address that the admission webhook listens on (TLS).
     #[arg(
         long,
@@ -118,6 +122,33 @@ pub(crate) struct Connect {
     pub(crate) namespace: String,
 }
 
+/// Which part of the cluster is governed.
+#[derive(Clone, Debug, Group)]
+pub(crate) struct Part {
+    /// Govern these namespaces only, separated by commas; without it, the whole cluster. Several controllers share a cluster if each is
+    /// in a namespace of its own and governs other namespaces.
+    #[arg(
+        long,
+        env = "KRUISE_ROLLOUT_WATCH_NAMESPACES",
+        value_name = "NAMESPACE,…",
+        value_delimiter = ',',
+        value_parser = namespace
+    )]
+    pub(crate) watch_namespaces: Vec<String>,
+}
+
+impl Part {
+    /// What the controller in the namespace `own` governs.
+    ///
+    /// # Errors
+    /// The sentence for a person who has named a namespace in which nothing is governed.
+    pub(crate) fn area(&self, own: &str) -> Result<Area, String> {
+        Area::of(own, self.watch_namespaces.iter().cloned()).map_err(|name| {
+            format!("--watch-namespaces: nothing is governed in the namespace {name}; leave it out")
+        })
+    }
+}
+
 /// What may be done to pods.
 #[derive(Clone, Copy, Debug, Group)]
 pub(crate) struct PodSwitches {
@@ -193,15 +224,18 @@ pub(crate) struct PeopleSwitches {
 #[derive(Debug, Group)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Manifests {
-    /// Print a part only.
+    /// Print some of them only.
     #[command(subcommand)]
-    pub(crate) part: Option<Part>,
+    pub(crate) only: Option<Only>,
     /// Namespace to install into.
     #[arg(long, env = "KRUISE_ROLLOUT_NAMESPACE", default_value = names::DEFAULT_NAMESPACE, value_parser = namespace)]
     pub(crate) namespace: String,
     /// Image of the controller.
     #[arg(long, env = "KRUISE_ROLLOUT_IMAGE", default_value = DEFAULT_IMAGE)]
     pub(crate) image: String,
+    /// Which part of the cluster the controller governs: the Deployment and the names of roles follow.
+    #[command(flatten)]
+    pub(crate) part: Part,
     /// How the controller keeps the hold: the Deployment follows.
     #[command(flatten)]
     pub(crate) hold: HoldSwitches,
@@ -216,9 +250,9 @@ pub(crate) struct Manifests {
 /// Image without a registry, at the version of this binary.
 const DEFAULT_IMAGE: &str = concat!("kruise-rollout-controller:", env!("CARGO_PKG_VERSION"));
 
-/// A part of the manifests.
+/// Some of the manifests.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Part {
+pub(crate) enum Only {
     /// Print the CustomResourceDefinitions only.
     Crds,
 }
@@ -229,6 +263,9 @@ pub(crate) struct Uninstall {
     /// How to reach the cluster.
     #[command(flatten)]
     pub(crate) connect: Connect,
+    /// Which part of the cluster was governed.
+    #[command(flatten)]
+    pub(crate) part: Part,
     /// Name the workloads that would be released, and change nothing.
     #[arg(long, env = "KRUISE_ROLLOUT_DRY_RUN")]
     pub(crate) dry_run: bool,
@@ -335,6 +372,26 @@ mod tests {
     }
 
     #[test]
+    fn namespaces_are_governed_where_anything_may_be() {
+        let area = |flags: &[&str]| {
+            let run = run(flags).map_err(|error| error.to_string())?;
+            run.part.area(&run.connect.namespace)
+        };
+        assert!(area(&[]).unwrap().is_whole());
+        let part = area(&["--watch-namespaces=shop,bar"]).unwrap();
+        assert!(part.covers("shop") && part.covers("bar") && !part.covers("other"));
+        for (flag, named) in [
+            ("--watch-namespaces=shop,kruise-rollout", "kruise-rollout"),
+            ("--watch-namespaces=kube-system", "kube-system"),
+            ("--watch-namespaces=Shop", "Shop"),
+            ("--watch-namespaces=", "--watch-namespaces"),
+        ] {
+            let refusal = area(&[flag]).unwrap_err();
+            assert!(refusal.contains(named), "{flag}: {refusal}");
+        }
+    }
+
+    #[test]
     fn switches_take_a_value_or_none() {
         assert!(
             !run(&["--replace-stuck-pods=false"])
@@ -408,11 +465,11 @@ mod tests {
             other => panic!("parsed as {other:?}"),
         };
         let all = parse(&["x", "manifests", "--namespace", "ops", "--image", "r/i:1"]).unwrap();
-        assert!(all.part.is_none());
+        assert!(all.only.is_none());
         assert_eq!((all.namespace.as_str(), all.image.as_str()), ("ops", "r/i:1"));
         assert!(matches!(
-            parse(&["x", "manifests", "crds"]).unwrap().part,
-            Some(Part::Crds)
+            parse(&["x", "manifests", "crds"]).unwrap().only,
+            Some(Only::Crds)
         ));
     }
 }

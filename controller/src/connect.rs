@@ -4,12 +4,16 @@
 //! therefore ended by the server often, and whatever is silent for longer is given up. Calls are not repeated by the client: what
 //! was decided is decided anew, from what is known then, and a lease must not be renewed late.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::future::Future;
+use std::hash::Hash;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _, stream};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kruise_rollout::area::Area;
 use kruise_rollout::workload::GroupKind;
 use kube::api::{Api, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -84,6 +88,71 @@ where
     })
 }
 
+/// Where a watch is: one namespace, or all.
+pub(crate) type Scope = Option<Arc<str>>;
+
+/// Where an area has to be watched.
+pub(crate) fn scopes(area: &Area) -> Vec<Scope> {
+    if area.is_whole() {
+        return vec![None];
+    }
+    let namespaces = area.namespaces().iter();
+    namespaces
+        .map(|namespace| Some(namespace.as_str().into()))
+        .collect()
+}
+
+/// Follows the objects of several scopes at once.
+pub(crate) fn follow_each<K>(
+    apis: impl IntoIterator<Item = (Scope, Api<K>)>,
+) -> impl Stream<Item = (Scope, watcher::Result<watcher::Event<K>>)> + Send
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    stream::select_all(apis.into_iter().map(|(scope, api)| {
+        follow_objects(api, watcher::Config::default())
+            .map(move |event| (scope.clone(), event))
+            .boxed()
+    }))
+}
+
+/// What the lists of several scopes have shown.
+pub(crate) struct Listings<T> {
+    listed: HashMap<Scope, HashSet<T>>,
+    unread: HashSet<Scope>,
+}
+
+impl<T: Eq + Hash> Listings<T> {
+    /// None of these has been read.
+    pub(crate) fn of(scopes: impl IntoIterator<Item = Scope>) -> Self {
+        Self {
+            listed: HashMap::new(),
+            unread: scopes.into_iter().collect(),
+        }
+    }
+
+    /// A list begins.
+    pub(crate) fn begin(&mut self, scope: Scope) {
+        self.listed.insert(scope, HashSet::new());
+    }
+
+    /// It has this.
+    pub(crate) fn has(&mut self, scope: Scope, listed: T) {
+        self.listed.entry(scope).or_default().insert(listed);
+    }
+
+    /// It ends; what it had.
+    pub(crate) fn end(&mut self, scope: &Scope) -> HashSet<T> {
+        self.unread.remove(scope);
+        self.listed.remove(scope).unwrap_or_default()
+    }
+
+    /// Whether the list of each scope has been read once.
+    pub(crate) fn all_read(&self) -> bool {
+        self.unread.is_empty()
+    }
+}
+
 /// A client for the cluster that the flags name.
 pub(crate) async fn connect(args: &Connect) -> Result<Client, Error> {
     let mut config = match &args.kubeconfig {
@@ -110,7 +179,7 @@ pub(crate) struct Introduction {
 }
 
 /// Asks the API server until it answers: one that is away now must not cost the minutes until a container is started again.
-pub(crate) async fn introduce(client: &Client) -> Result<Introduction, Error> {
+pub(crate) async fn introduce(client: &Client, area: &Area) -> Result<Introduction, Error> {
     let user = answered(async || {
         let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
         reviews
@@ -121,7 +190,7 @@ pub(crate) async fn introduce(client: &Client) -> Result<Introduction, Error> {
     let username = user.and_then(|user| user.username);
     Ok(Introduction {
         username: username.filter(|name| !name.is_empty()).ok_or(Error::Nobody)?,
-        registered: answered(async || registration::registered_before(client).await).await?,
+        registered: answered(async || registration::registered_before(client, area).await).await?,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kruise_rollout::area::Area;
 use kruise_rollout::names;
 use kruise_rollout::workload::{GroupKind, RevisionKind};
 use kube::Client;
@@ -17,8 +18,8 @@ use crate::world::{Key, Place, World};
 /// What every part of the controller shares.
 pub(crate) struct Context {
     pub(crate) client: Client,
-    /// Namespace of the controller's own objects.
-    pub(crate) namespace: String,
+    /// What this controller governs, and where its own objects are.
+    pub(crate) area: Area,
     /// User name of this process, asked of the server once.
     pub(crate) username: String,
     /// Pods in the way of a release are replaced.

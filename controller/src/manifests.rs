@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use kruise_rollout::api::v1beta1;
 use serde_json::{Value, json};
 
-use crate::args::{Manifests, Part};
+use crate::args::{Manifests, Only};
 use crate::telemetry::chain;
 
 /// Label of everything that is installed, and of the pods.
@@ -22,6 +22,8 @@ const APP: (&str, &str) = ("app.kubernetes.io/name", "kruise-rollout");
 /// Why the manifests could not be written.
 #[derive(Debug, thiserror::Error)]
 enum Error {
+    #[error("{0}")]
+    Area(String),
     #[error("definition is not JSON")]
     Json(#[from] serde_json::Error),
     #[error("manifest is not YAML")]
@@ -73,12 +75,13 @@ pub(crate) fn print(args: &Manifests) -> ExitCode {
 /// The documents in the order of their installation.
 fn documents(args: &Manifests) -> Result<Vec<Document>, Error> {
     let crds = crds()?.into_iter().map(Document::from);
-    if let Some(Part::Crds) = args.part {
+    if let Some(Only::Crds) = args.only {
         return Ok(crds.collect());
     }
     let mut documents = vec![namespace(&args.namespace).into()];
     documents.extend(crds);
-    documents.extend(rbac::documents(args)?);
+    let area = args.part.area(&args.namespace).map_err(Error::Area)?;
+    documents.extend(rbac::documents(args, &area)?);
     documents.extend(deployment::objects(args).map(Document::from));
     Ok(documents)
 }

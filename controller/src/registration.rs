@@ -137,7 +137,7 @@ impl Registrar {
 
     async fn turn(&mut self) -> Infallible {
         let client = self.context.client.clone();
-        let mut seen = select_all(Sort::ALL.map(|sort| changes(&client, sort)));
+        let mut seen = select_all(Sort::ALL.map(|sort| changes(&client, &self.context.area, sort)));
         let mut again: Option<Instant> = None;
         loop {
             tokio::select! {
@@ -204,6 +204,11 @@ impl Registrar {
                 self.objects.retain(|(of, _), _| *of != sort);
             }
         }
+    }
+
+    /// Name of the webhook configurations.
+    fn configuration(&self) -> String {
+        self.context.area.name(names::WEBHOOK_CONFIGURATION)
     }
 
     fn serves(&self, sort: Sort) -> bool {
@@ -282,14 +287,14 @@ impl Registrar {
 
     /// The policies that there should be, where the server has such: validating ones are older than mutating ones.
     fn policies(&self, governed: &Governed) -> Vec<Wish> {
-        let (username, namespace) = (&self.context.username, &self.context.namespace);
+        let (username, area) = (&self.context.username, &self.context.area);
         let has = |sorts: &[Sort]| sorts.iter().all(|sort| self.serves(*sort));
         let mut wanted = Vec::new();
         if has(&Sort::VALIDATING) {
-            wanted.extend(Wish::status(username, self.switches.jumps));
+            wanted.extend(Wish::status(username, area, self.switches.jumps));
             if has(&Sort::MUTATING) && self.switches.hold {
                 let present = |name: &str| self.seen(Sort::MutatingPolicy, name).clone();
-                wanted.extend(wishes(username, namespace, governed, present));
+                wanted.extend(wishes(username, area, governed, present));
             }
         }
         wanted
@@ -297,10 +302,10 @@ impl Registrar {
 
     /// The kinds that the API server holds by itself. Those whose policies are in place are to be proven.
     fn dispensed(&mut self, governed: &Governed, wishes: &[Wish], now: Instant) -> BTreeSet<Plural> {
-        let configuration = self.seen(Sort::MutatingWebhook, names::WEBHOOK_CONFIGURATION);
+        let configuration = self.seen(Sort::MutatingWebhook, &self.configuration());
         let inherited: Vec<_> = dispensed(configuration).collect();
         self.standing.inherit(inherited);
-        let in_place = in_place(wishes, |wish| {
+        let in_place = in_place(wishes, &self.context.area, |wish| {
             let kept = self.objects.get(&(wish.sort, wish.name.clone()));
             kept.is_some_and(|kept| kept.says(&wish.wanted))
         });
@@ -325,15 +330,13 @@ impl Registrar {
         dispensed: &BTreeSet<Plural>,
     ) -> kube::Result<Vec<Instant>> {
         let mut later = Vec::new();
+        let name = self.configuration();
         for sort in Sort::WEBHOOKS {
-            let kept = self
-                .objects
-                .entry((sort, names::WEBHOOK_CONFIGURATION.to_owned()))
-                .or_default();
+            let kept = self.objects.entry((sort, name.clone())).or_default();
             let entries = Entries {
                 endpoint: &self.endpoint,
                 ca_bundle_pem: ca_bundle_pem.filter(|_| !kept.is_injected()),
-                namespace: &self.context.namespace,
+                area: &self.context.area,
                 username: &self.context.username,
                 dispensed,
             };
@@ -348,7 +351,7 @@ impl Registrar {
                 member: "webhooks",
                 content,
             };
-            let waits = self.ensure(sort, names::WEBHOOK_CONFIGURATION, wanted).await?;
+            let waits = self.ensure(sort, &name, wanted).await?;
             if sort == Sort::MutatingWebhook && waits.is_none() {
                 self.publish(&governed.resources);
             }
@@ -399,7 +402,7 @@ impl Registrar {
         let missing = self.seen(sort, name).is_null();
         let owner = match self.owner.take().filter(|_| !missing) {
             Some(owner) => owner,
-            None => owner(&client).await?,
+            None => owner(&client, &self.context.area).await?,
         };
         self.owner = Some(owner.clone()).filter(|owner| owner.as_array().is_some_and(|of| !of.is_empty()));
         let kept = self.kept(sort, name);

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kruise_rollout::admission::policy::is_refused_unheld;
+use kruise_rollout::area::Area;
 use kruise_rollout::names;
 use kruise_rollout::workload::{Freedom, GroupKind, adapter_for};
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch};
@@ -65,13 +66,13 @@ fn cannot(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Error {
     }
 }
 
-/// Uninstalls, or only says what would be done; what was done is said on the log. What cannot be done holds up nothing else.
-pub(crate) async fn uninstall(client: &Client, namespace: &str, dry_run: bool) -> Result<(), Error> {
+/// Uninstalls what governs the area, or only says what would be done; what was done is said on the log. What cannot be done holds up nothing else.
+pub(crate) async fn uninstall(client: &Client, area: &Area, dry_run: bool) -> Result<(), Error> {
     if !dry_run {
-        remove_controller(client, namespace).await?;
+        remove_controller(client, area.own()).await?;
     }
     let mut left = Left::default();
-    remove_registrations(client, dry_run, &mut left).await;
+    remove_registrations(client, area, dry_run, &mut left).await;
     let groups = client
         .list_api_groups()
         .await
@@ -92,7 +93,7 @@ pub(crate) async fn uninstall(client: &Client, namespace: &str, dry_run: bool) -
             if adapter_for(&kind).is_some()
                 && capabilities.supports_operation(verbs::LIST)
                 && capabilities.supports_operation(verbs::PATCH)
-                && let Err(error) = release_all(client, &resource, &kind, dry_run, &mut left).await
+                && let Err(error) = release_all(client, area, &resource, &kind, dry_run, &mut left).await
             {
                 left.fails(&format!("look through {kind}"), &error);
             }
@@ -148,11 +149,11 @@ async fn remove_controller(client: &Client, namespace: &str) -> Result<(), Error
 }
 
 /// Deletes what the controller registered, each binding before its policy.
-async fn remove_registrations(client: &Client, dry_run: bool, left: &mut Left) {
+async fn remove_registrations(client: &Client, area: &Area, dry_run: bool, left: &mut Left) {
     for sort in Sort::ALL.into_iter().rev() {
         let resource = sort.resource();
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-        for name in sort.names() {
+        for name in sort.names(area) {
             let done = if dry_run {
                 api.get_metadata_opt(&name).await.map(|found| found.map(drop))
             } else {
@@ -174,9 +175,10 @@ async fn remove_registrations(client: &Client, dry_run: bool, left: &mut Left) {
     }
 }
 
-/// Releases the marked objects of one kind.
+/// Releases the marked objects of one kind in the area.
 async fn release_all(
     client: &Client,
+    area: &Area,
     resource: &ApiResource,
     kind: &GroupKind,
     dry_run: bool,
@@ -193,7 +195,10 @@ async fn release_all(
         };
         let token = list.metadata.continue_.clone().filter(|token| !token.is_empty());
         for object in list.items {
-            if !object.annotations().contains_key(names::GUARDED_BY) {
+            let ours = object
+                .namespace()
+                .is_some_and(|namespace| area.covers(&namespace));
+            if !ours || !object.annotations().contains_key(names::GUARDED_BY) {
                 continue;
             }
             say(kind, &object, dry_run);

@@ -125,9 +125,13 @@ impl World {
         concerned
     }
 
-    /// Rollouts that the store has; for finding out which are gone after a relist.
-    pub(crate) fn rollout_keys(&self) -> HashSet<Key> {
-        self.lock().rollouts.keys().cloned().collect()
+    /// Rollouts that the store has, in a namespace or in all; for finding out which are gone after a relist.
+    pub(crate) fn rollout_keys(&self, namespace: Option<&str>) -> HashSet<Key> {
+        let inner = self.lock();
+        let keys = inner.rollouts.keys();
+        keys.filter(|key| namespace.is_none_or(|namespace| key.namespace == namespace))
+            .cloned()
+            .collect()
     }
 
     /// All Rollouts.
@@ -366,7 +370,7 @@ mod tests {
         world.put_rollout(rollout());
         world.drop_rollout(&key);
         world.put_answered_rollout(rollout());
-        assert!(world.rollout_keys().is_empty());
+        assert!(world.rollout_keys(None).is_empty());
     }
 
     #[test]

@@ -9,17 +9,18 @@ use serde_json::{Value, json};
 
 use super::policy::cel::variable as named;
 use crate::api::v1beta1::step_state::{STEP_PAUSED, STEP_READY};
+use crate::area::Area;
 use crate::names;
 
 /// Parts of the status with the state of a release, one for each style.
 const RELEASES: [&str; 2] = ["canaryStatus", "blueGreenStatus"];
 
-/// The `spec` of the ValidatingAdmissionPolicy [`names::STATUS_POLICY`].
+/// The `spec` of the ValidatingAdmissionPolicy [`names::STATUS_POLICY`] of an area.
 ///
 /// `username` is the controller's, to whom the policy does not apply. With `may_jump`, `canaryStatus.nextStepIndex` may be set to
 /// the number of any step, too, in a write of its own.
 #[must_use]
-pub fn policy(username: &str, may_jump: bool) -> Value {
+pub fn policy(username: &str, area: &Area, may_jump: bool) -> Value {
     let rule = json!({
         "apiGroups": [names::GROUP], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": ["rollouts/status"], "scope": "*",
     });
@@ -28,9 +29,13 @@ pub fn policy(username: &str, may_jump: bool) -> Value {
     } else {
         "variables.approves"
     };
+    let mut constraints = json!({"matchPolicy": "Equivalent", "resourceRules": [rule]});
+    if let Some(selector) = area.selector_of_rollouts() {
+        constraints["namespaceSelector"] = selector;
+    }
     json!({
         "failurePolicy": "Fail",
-        "matchConstraints": {"matchPolicy": "Equivalent", "resourceRules": [rule]},
+        "matchConstraints": constraints,
         "matchConditions": [
             named("not-the-controller", format!("request.userInfo.username != {}", text(username))),
             named("not-break-glass", format!(
@@ -48,10 +53,10 @@ pub fn policy(username: &str, may_jump: bool) -> Value {
     })
 }
 
-/// The `spec` of the ValidatingAdmissionPolicyBinding [`names::STATUS_POLICY`].
+/// The `spec` of the ValidatingAdmissionPolicyBinding [`names::STATUS_POLICY`] of an area.
 #[must_use]
-pub fn binding() -> Value {
-    super::policy::validating_binding(names::STATUS_POLICY, "Deny")
+pub fn binding(area: &Area) -> Value {
+    super::policy::validating_binding(&area.name(names::STATUS_POLICY), "Deny")
 }
 
 /// Which object, what would change, and in which state the step is.
@@ -158,20 +163,24 @@ mod tests {
 
     use super::*;
 
+    fn area() -> Area {
+        Area::whole("ops")
+    }
+
     #[test]
     fn both_are_objects_of_their_kinds() {
         for may_jump in [false, true] {
-            let spec = policy("us", may_jump);
+            let spec = policy("us", &area(), may_jump);
             let typed: ValidatingAdmissionPolicySpec = serde_json::from_value(spec.clone()).unwrap();
             assert_eq!(serde_json::to_value(typed).unwrap(), spec);
         }
-        let typed: ValidatingAdmissionPolicyBindingSpec = serde_json::from_value(binding()).unwrap();
-        assert_eq!(serde_json::to_value(typed).unwrap(), binding());
+        let typed: ValidatingAdmissionPolicyBindingSpec = serde_json::from_value(binding(&area())).unwrap();
+        assert_eq!(serde_json::to_value(typed).unwrap(), binding(&area()));
     }
 
     #[test]
     fn a_user_name_cannot_leave_its_literal() {
-        let spec = policy(r#"a" || true || "\'b"#, false);
+        let spec = policy(r#"a" || true || "\'b"#, &area(), false);
         assert_eq!(
             spec["matchConditions"][0]["expression"],
             r#"request.userInfo.username != "a\" || true || \"\\'b""#
@@ -180,7 +189,11 @@ mod tests {
 
     #[test]
     fn jumps_are_spoken_of_where_they_are_allowed() {
-        let speaks = |may_jump| policy("us", may_jump).to_string().contains("nextStepIndex");
+        let speaks = |may_jump| {
+            policy("us", &area(), may_jump)
+                .to_string()
+                .contains("nextStepIndex")
+        };
         assert!(speaks(true) && !speaks(false));
     }
 }

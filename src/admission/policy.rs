@@ -18,6 +18,7 @@ use self::cel::{any_of, quoted};
 pub use self::confirm::{confirm, may_be_loosened};
 pub use self::hold::hold;
 pub use self::tell::tell;
+use crate::area::Area;
 use crate::names;
 use crate::workload::{ADAPTERS, Adapter};
 
@@ -77,11 +78,11 @@ pub struct Names {
 }
 
 impl Names {
-    /// The names for an adapter; `None` where its kinds have no partition, so that no policy can hold them.
+    /// The names for an adapter in an area; `None` where its kinds have no partition, so that no policy can hold them.
     #[must_use]
-    pub fn of(adapter: &dyn Adapter) -> Option<Self> {
+    pub fn of(adapter: &dyn Adapter, area: &Area) -> Option<Self> {
         let _ = adapter.partition_path()?;
-        let name = |what| format!("kruise-rollout-{what}-{}", adapter.type_label());
+        let name = |what| area.name(&format!("kruise-rollout-{what}-{}", adapter.type_label()));
         Some(Self {
             hold: name("hold"),
             confirm: name("confirm"),
@@ -90,23 +91,25 @@ impl Names {
     }
 
     /// Those of all adapters.
-    pub fn all() -> impl Iterator<Item = Self> {
-        ADAPTERS.iter().filter_map(|adapter| Self::of(*adapter))
+    pub fn all(area: &Area) -> impl Iterator<Item = Self> {
+        ADAPTERS.iter().filter_map(|adapter| Self::of(*adapter, area))
     }
 }
 
-/// The names of all policies and bindings that the controller may have written.
+/// The names of all policies and bindings that the controller of an area may have written.
 #[must_use]
-pub fn all_names() -> Vec<String> {
-    let families = Names::all().flat_map(|Names { hold, confirm, tell }| [hold, confirm, tell]);
-    families.chain([names::STATUS_POLICY.to_owned()]).collect()
+pub fn all_names(area: &Area) -> Vec<String> {
+    let families = Names::all(area).flat_map(|Names { hold, confirm, tell }| [hold, confirm, tell]);
+    families.chain([area.name(names::STATUS_POLICY)]).collect()
 }
 
 /// Whether a refusal of the API server is by what confirms a write, webhook or policy: another webhook has changed the template or
 /// the hold. Both are named in its message.
 #[must_use]
 pub fn is_refused_unheld(message: &str) -> bool {
-    let policies = Names::all().map(|names| names.confirm);
+    // Each begins so in every area.
+    let anywhere = Area::whole("");
+    let policies = Names::all(&anywhere).map(|names| names.confirm);
     let names = policies.chain([names::CONFIRM_WEBHOOK.to_owned()]);
     names.into_iter().any(|name| message.contains(&name))
 }
@@ -116,8 +119,8 @@ pub fn is_refused_unheld(message: &str) -> bool {
 pub struct Scope<'a> {
     /// User name of the controller.
     pub username: &'a str,
-    /// Namespace of the controller, which is left out.
-    pub namespace: &'a str,
+    /// What the controller governs.
+    pub area: &'a Area,
     /// The kinds.
     pub governed: &'a [Governed],
 }
@@ -135,18 +138,11 @@ impl Scope<'_> {
             .collect();
         json!({
             "matchPolicy": "Equivalent",
-            "namespaceSelector": namespaces_except(self.namespace),
+            "namespaceSelector": self.area.selector(),
             "objectSelector": {},
             "resourceRules": rules,
         })
     }
-}
-
-/// Selects every namespace but those without admission.
-#[must_use]
-pub fn namespaces_except(own: &str) -> Value {
-    let excluded: Vec<_> = names::EXCLUDED_NAMESPACES.into_iter().chain([own]).collect();
-    json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": excluded}]})
 }
 
 /// The `spec` of the binding that puts a mutating policy in force everywhere.

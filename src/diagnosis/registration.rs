@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::facts::{Facts, Subject};
 use super::{Check, Finding, commands, installation};
 use crate::admission::policy::{Governed, Names};
+use crate::area::{Area, in_part};
 use crate::names;
 use crate::workload::TypeLabel;
 
@@ -17,7 +18,8 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     if facts.controller.is_legacy() {
         return vec![legacy(facts)];
     }
-    let Some(configuration) = registrations.configuration(names::WEBHOOK_CONFIGURATION) else {
+    let Some(configuration) = registrations.configuration(&name_of(facts, names::WEBHOOK_CONFIGURATION))
+    else {
         return vec![missing(facts)];
     };
     let entries = || configuration["webhooks"].as_array().into_iter().flatten();
@@ -55,6 +57,17 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     found
 }
 
+/// Name of one of the registrations of the controller that was looked at. Where it governs a part of the cluster, it has named them
+/// after its namespace.
+pub(super) fn name_of(facts: &Facts, plain: &str) -> String {
+    let namespace = &facts.controller.namespace;
+    let of_part = in_part(names::WEBHOOK_CONFIGURATION, namespace);
+    match facts.registrations.configuration(&of_part) {
+        Some(_) => in_part(plain, namespace),
+        None => plain.to_owned(),
+    }
+}
+
 /// The controller writes its configuration anew when there is none.
 fn rewrite(facts: &Facts, finding: Finding) -> Finding {
     if installation::is_down(facts) {
@@ -62,7 +75,7 @@ fn rewrite(facts: &Facts, finding: Finding) -> Finding {
     } else {
         finding.command(format!(
             "kubectl delete mutatingwebhookconfiguration {}",
-            names::WEBHOOK_CONFIGURATION
+            name_of(facts, names::WEBHOOK_CONFIGURATION)
         ))
     }
 }
@@ -147,7 +160,8 @@ fn of_kind(facts: &Facts, subject: &Subject, configuration: &Value) -> Option<Fi
 
 /// An entry may only fail while policies hold in its place.
 fn policies(facts: &Facts, subject: &Subject, plural: &str) -> Option<Finding> {
-    let name = Names::of(subject.adapter()?)?.hold;
+    let whole = Area::whole(&facts.controller.namespace);
+    let name = name_of(facts, &Names::of(subject.adapter()?, &whole)?.hold);
     let (policies, bindings) = (
         facts.registrations.policies.seen()?.as_ref()?,
         facts.registrations.bindings.seen()?.as_ref()?,

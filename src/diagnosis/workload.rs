@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::facts::{Answer, Facts, Looked, Subject};
 use super::fitness::{Candidate, Verdict, fitness};
-use super::{Check, Finding, commands, or_pass};
+use super::{Check, Finding, commands, or_pass, registration};
 use crate::admission::rollout::WorkloadClaim;
 use crate::api::v1beta1::{Rollout, condition};
 use crate::names;
@@ -55,7 +55,7 @@ pub(super) fn findings(facts: &Facts, subject: &Subject) -> Vec<Finding> {
         Check::Settings,
         "updates go by the partition",
     ));
-    found.push(admission(subject, &view));
+    found.push(admission(facts, subject, &view));
     found
 }
 
@@ -340,7 +340,7 @@ fn nested(path: &[&str], value: Value) -> Value {
 }
 
 /// What a dry-run of a template change has shown.
-fn admission(subject: &Subject, view: &View) -> Finding {
+fn admission(facts: &Facts, subject: &Subject, view: &View) -> Finding {
     let guarded = subject
         .rollout
         .status
@@ -361,7 +361,7 @@ fn admission(subject: &Subject, view: &View) -> Finding {
             format!("a change of the template of {} would roll at once, although its Rollout says that it is guarded", subject.target()),
         )
         .because("a dry-run came back with the partition that it was sent with")
-        .command(format!("kubectl delete mutatingwebhookconfiguration {}", names::WEBHOOK_CONFIGURATION)),
+        .command(format!("kubectl delete mutatingwebhookconfiguration {}", registration::name_of(facts, names::WEBHOOK_CONFIGURATION))),
         Looked::Seen(Answer::Refused(answer)) => {
             let finding = Finding::fail(Check::Admission, 6, format!("every change of the template of {} is refused", subject.target()))
                 .because(answer.clone());

@@ -8,6 +8,7 @@ mod table;
 
 use kruise_rollout::admission::approval;
 use kruise_rollout::api::v1beta1::Rollout;
+use kruise_rollout::area::Area;
 use kruise_rollout::names;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
@@ -67,11 +68,15 @@ impl Stage {
     /// Applies the policy to this namespace alone, and waits until it is in force.
     async fn enforce(&self, installation: &Installation<'_>, may_jump: bool) {
         let name = self.namespace.name();
-        let mut binding = approval::binding();
+        let mut binding = approval::binding(&Area::whole(names::DEFAULT_NAMESPACE));
         binding["policyName"] = json!(name);
         binding["matchResources"] =
             json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}});
-        let policy = approval::policy(Identity::Controller.user(), may_jump);
+        let policy = approval::policy(
+            Identity::Controller.user(),
+            &Area::whole(names::DEFAULT_NAMESPACE),
+            may_jump,
+        );
         for (kind, spec) in [
             ("ValidatingAdmissionPolicy", policy),
             ("ValidatingAdmissionPolicyBinding", binding),

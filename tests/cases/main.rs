@@ -37,6 +37,7 @@ mod order;
 mod outage;
 mod owners;
 mod packaging;
+mod parts;
 mod plugin;
 mod privileges;
 mod replicas;

@@ -24,8 +24,13 @@ const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What is to happen when the webhook fails, for updates of the example's apps.
 pub async fn failure_policy(admin: &Client) -> Option<String> {
+    failure_policy_of(admin, names::WEBHOOK_CONFIGURATION).await
+}
+
+/// The same by a webhook configuration of this name.
+pub async fn failure_policy_of(admin: &Client, configuration: &str) -> Option<String> {
     let api: Api<MutatingWebhookConfiguration> = Api::all(admin.clone());
-    let found = api.get_opt(names::WEBHOOK_CONFIGURATION).await.unwrap()?;
+    let found = api.get_opt(configuration).await.unwrap()?;
     let name = format!("mystatefulapps.example.io.{}", names::HOLD_WEBHOOK);
     let entry = found
         .webhooks
@@ -37,10 +42,15 @@ pub async fn failure_policy(admin: &Client) -> Option<String> {
 
 /// Waits until the API server can do with or without the webhook.
 pub async fn wait_failure_policy(admin: &Client, wanted: &str) {
+    wait_failure_policy_of(admin, names::WEBHOOK_CONFIGURATION, wanted).await;
+}
+
+/// The same by a webhook configuration of this name.
+pub async fn wait_failure_policy_of(admin: &Client, configuration: &str, wanted: &str) {
     eventually(
         SOON,
         &format!("failurePolicy {wanted}"),
-        async || match failure_policy(admin).await {
+        async || match failure_policy_of(admin, configuration).await {
             Some(policy) if policy == wanted => Ok(()),
             other => Err(format!("{other:?}")),
         },

@@ -16,13 +16,13 @@ use crate::scene::{SOON, Scene, assert_free, mark, partition, walk_steps};
 const DEFINITION: &str = "rollouts.rollouts.kruise.io";
 
 /// No mark of ours is left.
-fn assert_unmarked(app: &Value) {
+pub fn assert_unmarked(app: &Value) {
     assert_free(app);
     assert_eq!(mark(app, names::GUARDED_BY), &Value::Null);
 }
 
 /// Runs `uninstall` as the administrator, with further arguments; what it answers.
-async fn uninstall(installation: &Installation<'_>, arguments: &[&str]) -> String {
+pub async fn uninstall(installation: &Installation<'_>, arguments: &[&str]) -> String {
     let mut command = tokio::process::Command::new(&installation.product().controller);
     command.arg("uninstall").args(arguments).arg("--kubeconfig");
     command.arg(installation.control_plane().kubeconfig(Identity::Admin));
@@ -36,7 +36,7 @@ async fn uninstall(installation: &Installation<'_>, arguments: &[&str]) -> Strin
 }
 
 /// The sorts of registrations, and the names of those of ours that there are.
-async fn registered(admin: &Client) -> Vec<String> {
+pub async fn registered(admin: &Client) -> Vec<String> {
     let mut found = Vec::new();
     for kind in [
         "MutatingWebhookConfiguration",

@@ -20,16 +20,19 @@ pub enum Identity {
     Viewer,
     /// The ServiceAccount of the product's controller. Has only the rights that the product's manifests give.
     Controller,
+    /// The same of a second controller, in the namespace `kruise-rollout-b`, which governs a part of the cluster.
+    OtherController,
 }
 
 impl Identity {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Admin,
         Self::Developer,
         Self::Approver,
         Self::Viewer,
         Self::Controller,
+        Self::OtherController,
     ];
 
     /// Lower-case name; also the name of the kubeconfig file.
@@ -41,6 +44,7 @@ impl Identity {
             Self::Approver => "approver",
             Self::Viewer => "viewer",
             Self::Controller => "controller",
+            Self::OtherController => "other-controller",
         }
     }
 
@@ -49,6 +53,7 @@ impl Identity {
     pub fn user(self) -> &'static str {
         match self {
             Self::Controller => "system:serviceaccount:kruise-rollout:kruise-rollout-controller",
+            Self::OtherController => "system:serviceaccount:kruise-rollout-b:kruise-rollout-controller",
             other => other.name(),
         }
     }
@@ -64,6 +69,11 @@ impl Identity {
             Self::Controller => &[
                 "system:serviceaccounts",
                 "system:serviceaccounts:kruise-rollout",
+                "system:authenticated",
+            ],
+            Self::OtherController => &[
+                "system:serviceaccounts",
+                "system:serviceaccounts:kruise-rollout-b",
                 "system:authenticated",
             ],
         }

@@ -123,7 +123,11 @@ impl<'a> Installation<'a> {
         Ok(installation)
     }
 
-    async fn apply_manifests(&self) -> Result<(), Error> {
+    /// Applies what `manifests` prints with the flags that are set, and the example's definition.
+    ///
+    /// # Errors
+    /// Something cannot be printed or applied.
+    pub async fn apply_manifests(&self) -> Result<(), Error> {
         let mut command = Command::new(&self.product.controller);
         let manifests = output(command.arg("manifests").args(&self.flags))?;
         self.kubectl_apply(&manifests).await?;

@@ -132,6 +132,12 @@ fn pod(args: &Manifests) -> Value {
 
 fn container(args: &Manifests) -> Value {
     let mut flags = vec!["run".to_owned(), format!("--namespace={}", args.namespace)];
+    if !args.part.watch_namespaces.is_empty() {
+        flags.push(format!(
+            "--watch-namespaces={}",
+            args.part.watch_namespaces.join(",")
+        ));
+    }
     if args.hold.admission == Admission::Webhook {
         flags.push("--admission=webhook".to_owned());
     }

@@ -5,6 +5,7 @@
 //! that brings the kind. Rights in the controller's namespace are a Role, so that it reads no other Secret of the cluster.
 
 use kruise_rollout::admission::policy;
+use kruise_rollout::area::Area;
 use kruise_rollout::intent::enabling_role;
 use kruise_rollout::names;
 use serde_json::{Value, json};
@@ -15,13 +16,14 @@ use crate::args::Manifests;
 /// API group of roles.
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// ServiceAccount, roles and bindings.
-pub(super) fn documents(args: &Manifests) -> Result<Vec<Document>, Error> {
+/// ServiceAccount, roles and bindings. Of several controllers in a cluster each has its own; they share the roles that enable kinds
+/// and those for people.
+pub(super) fn documents(args: &Manifests, area: &Area) -> Result<Vec<Document>, Error> {
     let namespace = args.namespace.as_str();
     Ok(vec![
         service_account(namespace).into(),
-        gathering_role().into(),
-        base_role(args.pods.replace_stuck_pods),
+        gathering_role(area).into(),
+        base_role(args.pods.replace_stuck_pods, area),
         Document {
             comment: Some(DAEMONSETS_HINT.to_owned()),
             notes: Vec::new(),
@@ -39,7 +41,7 @@ pub(super) fn documents(args: &Manifests) -> Result<Vec<Document>, Error> {
             &["clonesets", "daemonsets", "statefulsets"],
         )
         .into(),
-        cluster_role_binding(namespace).into(),
+        cluster_role_binding(area).into(),
         namespace_role(namespace),
         role_binding(namespace).into(),
         viewer().into(),
@@ -64,13 +66,22 @@ fn cluster_role(name: &str, labels: &[&str], rules: Value) -> Value {
 
 /// The ClusterRole that owns what the controller registers. It is written without `rules`: those belong to the cluster's
 /// aggregation, and an empty list here would take all rights away for a moment whenever the manifests are applied again.
-fn gathering_role() -> Value {
+fn gathering_role(area: &Area) -> Value {
     json!({
         "apiVersion": format!("{RBAC}/v1"),
         "kind": "ClusterRole",
-        "metadata": { "name": names::CLUSTER_ROLE, "labels": { APP.0: APP.1 } },
+        "metadata": { "name": area.name(names::CLUSTER_ROLE), "labels": labels(area) },
         "aggregationRule": { "clusterRoleSelectors": [{ "matchLabels": { names::AGGREGATE_TO_CONTROLLER: "true" } }] },
     })
+}
+
+/// Labels of what is the controller's own and in no namespace. Those of one of several controllers are told apart by its namespace.
+fn labels(area: &Area) -> Value {
+    let mut labels = json!({ APP.0: APP.1 });
+    if !area.is_whole() {
+        labels["app.kubernetes.io/instance"] = json!(area.own());
+    }
+    labels
 }
 
 /// One rule of the controller's roles.
@@ -123,7 +134,7 @@ fn explained(mut role: Value, rules: &[Rule<'_>]) -> Document {
 
 /// What the controller needs whatever kinds it governs. It deletes pods only where it is to replace stuck ones. A case of the tests
 /// finds each right used in the API server's audit log.
-fn base_role(replace_stuck_pods: bool) -> Document {
+fn base_role(replace_stuck_pods: bool, area: &Area) -> Document {
     const ADMISSION: &str = "admissionregistration.k8s.io";
     let (pods, why_pods): (&[&str], &str) = if replace_stuck_pods {
         (
@@ -182,14 +193,14 @@ fn base_role(replace_stuck_pods: bool) -> Document {
             &["patch"],
             "Keeps its webhook configurations as they should be.",
         )
-        .of([names::WEBHOOK_CONFIGURATION]),
+        .of([area.name(names::WEBHOOK_CONFIGURATION)]),
         Rule::new(
             &ADMISSION,
             &["mutatingwebhookconfigurations"],
             &["get"],
             "Finds the kinds that an earlier process registered.",
         )
-        .of([names::WEBHOOK_CONFIGURATION]),
+        .of([area.name(names::WEBHOOK_CONFIGURATION)]),
         Rule::new(
             &ADMISSION,
             &policies,
@@ -202,7 +213,7 @@ fn base_role(replace_stuck_pods: bool) -> Document {
             &["patch", "delete"],
             "Keeps its policies as they should be; removes those that nothing is held by any more.",
         )
-        .of(policy::all_names()),
+        .of(policy::all_names(area)),
         Rule::new(
             &"apiextensions.k8s.io",
             &["customresourcedefinitions"],
@@ -215,7 +226,7 @@ fn base_role(replace_stuck_pods: bool) -> Document {
             &["get"],
             "Makes what it registers belong to this role, so that it goes with it.",
         )
-        .of([names::CLUSTER_ROLE]),
+        .of([area.name(names::CLUSTER_ROLE)]),
         Rule::new(
             &"authentication.k8s.io",
             &["selfsubjectreviews"],
@@ -223,8 +234,11 @@ fn base_role(replace_stuck_pods: bool) -> Document {
             "Asks for its own user name, by which admission knows its writes.",
         ),
     ];
-    let name = format!("{}-base", names::CLUSTER_ROLE);
-    let role = cluster_role(&name, &[names::AGGREGATE_TO_CONTROLLER], json!([]));
+    let name = area.name(&format!("{}-base", names::CLUSTER_ROLE));
+    let mut role = cluster_role(&name, &[names::AGGREGATE_TO_CONTROLLER], json!([]));
+    if let (Some(all), Value::Object(own)) = (role["metadata"]["labels"].as_object_mut(), labels(area)) {
+        all.extend(own);
+    }
     explained(role, &rules)
 }
 
@@ -286,13 +300,14 @@ fn service_account(namespace: &str) -> Value {
     })
 }
 
-fn cluster_role_binding(namespace: &str) -> Value {
+fn cluster_role_binding(area: &Area) -> Value {
+    let name = area.name(names::CLUSTER_ROLE);
     json!({
         "apiVersion": format!("{RBAC}/v1"),
         "kind": "ClusterRoleBinding",
-        "metadata": { "name": names::CLUSTER_ROLE, "labels": { APP.0: APP.1 } },
-        "roleRef": { "apiGroup": RBAC, "kind": "ClusterRole", "name": names::CLUSTER_ROLE },
-        "subjects": [subject(namespace)],
+        "metadata": { "name": name, "labels": labels(area) },
+        "roleRef": { "apiGroup": RBAC, "kind": "ClusterRole", "name": name },
+        "subjects": [subject(area.own())],
     })
 }
 

@@ -327,3 +327,59 @@ fn strings_stay_strings_for_readers_of_yaml_1_1() {
         );
     }
 }
+
+#[test]
+fn a_controller_of_a_part_writes_over_nothing_of_another() {
+    let name = |document: &Value| {
+        let text = |pointer: &str| {
+            document
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        [text("/kind"), text("/metadata/namespace"), text("/metadata/name")]
+    };
+    let part = |own: &str, governed: &str| {
+        let flags = [
+            format!("--namespace={own}"),
+            format!("--watch-namespaces={governed}"),
+        ];
+        read(&flags.each_ref().map(String::as_str)).1
+    };
+    let (one, other) = (part("ops-a", "shop,bar"), part("ops-b", "lab"));
+    assert_eq!(run_of(&one).part.watch_namespaces, ["shop", "bar"]);
+    let names: BTreeSet<_> = one.iter().map(name).collect();
+    for shared in other.iter().filter(|document| names.contains(&name(document))) {
+        // What they share is the same for both.
+        assert!(one.contains(shared), "{shared}");
+        assert_eq!(
+            shared["metadata"]["labels"].get("app.kubernetes.io/instance"),
+            None
+        );
+    }
+    let own = |kind: &str| {
+        let of_part = |document: &&Value| {
+            document["kind"] == kind
+                && document["metadata"]["labels"]["app.kubernetes.io/instance"] == "ops-a"
+        };
+        one.iter()
+            .filter(of_part)
+            .map(|document| name(document)[2].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        own("ClusterRole"),
+        [
+            "kruise-rollout-controller-ops-a",
+            "kruise-rollout-controller-base-ops-a"
+        ]
+    );
+    assert_eq!(own("ClusterRoleBinding"), ["kruise-rollout-controller-ops-a"]);
+    let base = one
+        .iter()
+        .find(|document| name(document)[2] == "kruise-rollout-controller-base-ops-a");
+    let rules = base.unwrap()["rules"].to_string();
+    assert!(rules.contains(r#""zz-kruise-rollout-ops-a""#), "{rules}");
+    assert!(!rules.contains(r#""zz-kruise-rollout""#), "{rules}");
+}

@@ -124,7 +124,7 @@ async fn prove(context: &Context, key: &Key, snapshot: &Snapshot, workload: &Wor
     };
     let subject = Subject::read(adapter, &marked)?;
     put_answer(context, &place, marked);
-    if let Err(stop) = is_held(&api, &subject, workload).await {
+    if let Err(stop) = is_held(context, &api, &subject, workload).await {
         if matches!(stop, Stop::Refused(_)) {
             let unmarked = unmark(&api, &subject, workload).await?;
             put_answer(context, &place, unmarked);
@@ -174,7 +174,7 @@ async fn registered(context: &Context, workload: &Workload) -> Result<(), Stop> 
                 "{} cannot be guarded: the controller could not register it with the API server. Look at the \
                  controller's log for why the MutatingWebhookConfiguration {} cannot be written",
                 workload.kind,
-                names::WEBHOOK_CONFIGURATION
+                context.area.name(names::WEBHOOK_CONFIGURATION)
             ),
         ))),
     }
@@ -269,7 +269,13 @@ async fn unmark(
 
 /// Dry-run under our own identity: a changed template must come back held. A registration takes some milliseconds to become
 /// active, so an answer that is not held is believed only after a while.
-async fn is_held(api: &Api<DynamicObject>, subject: &Subject, workload: &Workload) -> Result<(), Stop> {
+async fn is_held(
+    context: &Context,
+    api: &Api<DynamicObject>,
+    subject: &Subject,
+    workload: &Workload,
+) -> Result<(), Stop> {
+    let configuration = context.area.name(names::WEBHOOK_CONFIGURATION);
     let deadline = Instant::now() + ACTIVE_WITHIN;
     let mut probe = probe_annotation(subject);
     let mut pause = LOOK_AGAIN;
@@ -295,8 +301,7 @@ async fn is_held(api: &Api<DynamicObject>, subject: &Subject, workload: &Workloa
                 why::TEMPLATE_NOT_HELD,
                 format!(
                     "{workload} is not guarded: a template change came back from a dry-run without being held. Is another \
-                     webhook changing the partition, or is the MutatingWebhookConfiguration {} overwritten?",
-                    names::WEBHOOK_CONFIGURATION
+                     webhook changing the partition, or is the MutatingWebhookConfiguration {configuration} overwritten?"
                 ),
             ),
             Err(kube::Error::Api(status)) if status.code == 500 || is_verdict(&status) => Refusal::new(

@@ -83,7 +83,7 @@ pub(crate) async fn work(
 async fn look_at_all(context: Arc<Context>, mut leadership: Leadership) -> Infallible {
     loop {
         leadership.gained().await;
-        context.look_at(context.world.rollout_keys());
+        context.look_at(context.world.rollout_keys(None));
         leadership.lost().await;
     }
 }
@@ -246,7 +246,7 @@ fn observe<'a>(context: &'a Context, key: &'a Key, snapshot: &'a Snapshot, now: 
             })
             .collect(),
         rival: snapshot.rival.as_deref(),
-        own_namespace: &context.namespace,
+        own_namespace: context.area.own(),
         replace_stuck_pods: context.replace_stuck_pods,
         keeps_held: context.keeps_held,
         first_look: snapshot.first_look,

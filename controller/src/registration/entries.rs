@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::ByteString;
 use kruise_rollout::admission::policy::{
-    Governed as Rule, may_be_loosened, may_touch_the_hold, namespaces_except, no_probe_of_the_policies,
-    not_our_own_step,
+    Governed as Rule, may_be_loosened, may_touch_the_hold, no_probe_of_the_policies, not_our_own_step,
 };
+use kruise_rollout::area::Area;
 use kruise_rollout::names;
 use kruise_rollout::workload::{Adapter, GroupKind, adapter_for};
 use kube::api::ApiResource;
@@ -59,8 +59,8 @@ pub(super) struct Entries<'a> {
     pub(super) endpoint: &'a Endpoint,
     /// What the API server has to trust; nothing if that is not ours to write.
     pub(super) ca_bundle_pem: Option<&'a str>,
-    /// Namespace of the controller.
-    pub(super) namespace: &'a str,
+    /// What the controller governs.
+    pub(super) area: &'a Area,
     /// User name of the controller.
     pub(super) username: &'a str,
     /// The kinds that the API server holds by itself, so that their entries may fail.
@@ -120,7 +120,7 @@ impl Entries<'_> {
 
     /// The entry for Rollouts.
     fn review(&self) -> Value {
-        json!({
+        let mut entry = json!({
             "name": names::REVIEW_WEBHOOK,
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
@@ -132,7 +132,11 @@ impl Entries<'_> {
             "matchConditions": [{"name": "the-spec-changes",
                 "expression": "request.operation == 'CREATE' || object.spec != oldObject.spec"}],
             "clientConfig": self.endpoint.client_config(VALIDATE, self.ca_bundle_pem),
-        })
+        });
+        if let Some(selector) = self.area.selector_of_rollouts() {
+            entry["namespaceSelector"] = selector;
+        }
+        entry
     }
 
     /// The mutating entry of one kind, which holds.
@@ -181,7 +185,7 @@ impl Entries<'_> {
             "failurePolicy": policy,
             "timeoutSeconds": timeout,
             "matchPolicy": "Equivalent",
-            "namespaceSelector": namespaces_except(self.namespace),
+            "namespaceSelector": self.area.selector(),
             "objectSelector": {"matchLabels": {names::WORKLOAD_TYPE: adapter.type_label()}},
             "rules": [{"apiGroups": [rule.group], "apiVersions": [rule.version], "operations": ["UPDATE"],
                 "resources": rule.resources(), "scope": "Namespaced"}],
@@ -254,7 +258,7 @@ mod tests {
             let common = Entries {
                 endpoint: &Endpoint::Url(format!("https://127.0.0.1:{port}")),
                 ca_bundle_pem: Some("pem"),
-                namespace: "ops",
+                area: &Area::whole("ops"),
                 username: "us",
                 dispensed: &BTreeSet::new(),
             };

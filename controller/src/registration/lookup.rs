@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::rbac::v1::ClusterRole;
+use kruise_rollout::area::Area;
 use kruise_rollout::names;
 use kruise_rollout::workload::{GroupKind, adapter_for};
 use kube::Client;
@@ -12,9 +13,9 @@ use serde_json::{Value, json};
 use super::entries::registered_resources;
 
 /// The kinds that an earlier process registered and that the server still has.
-pub(crate) async fn registered_before(client: &Client) -> kube::Result<Vec<GroupKind>> {
+pub(crate) async fn registered_before(client: &Client, area: &Area) -> kube::Result<Vec<GroupKind>> {
     let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-    let Some(found) = api.get_opt(names::WEBHOOK_CONFIGURATION).await? else {
+    let Some(found) = api.get_opt(&area.name(names::WEBHOOK_CONFIGURATION)).await? else {
         return Ok(Vec::new());
     };
     let mut kinds = Vec::new();
@@ -65,16 +66,17 @@ pub(crate) fn resources(group: &ApiGroup) -> Vec<(ApiResource, ApiCapabilities)>
 }
 
 /// Reference to the ClusterRole that owns the registrations; none where there is no such role, or none that we may read.
-pub(super) async fn owner(client: &Client) -> kube::Result<Value> {
+pub(super) async fn owner(client: &Client, area: &Area) -> kube::Result<Value> {
+    let name = area.name(names::CLUSTER_ROLE);
     let roles: Api<ClusterRole> = Api::all(client.clone());
-    let uid = match roles.get_metadata_opt(names::CLUSTER_ROLE).await {
+    let uid = match roles.get_metadata_opt(&name).await {
         Ok(role) => role.and_then(|role| role.metadata.uid),
         Err(kube::Error::Api(status)) if status.code == 403 => None,
         Err(error) => return Err(error),
     };
     Ok(match uid {
         Some(uid) => json!([{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-            "name": names::CLUSTER_ROLE, "uid": uid}]),
+            "name": name, "uid": uid}]),
         None => json!([]),
     })
 }

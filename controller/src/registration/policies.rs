@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use kruise_rollout::admission::approval;
 use kruise_rollout::admission::policy::{self, Governed as Rule, Scope};
+use kruise_rollout::area::Area;
 use kruise_rollout::names;
 use kruise_rollout::workload::{ADAPTERS, Adapter, adapter_for};
 use kube::api::ApiResource;
@@ -56,11 +57,11 @@ impl Sort {
         ApiResource::from_gvk(&kind)
     }
 
-    /// The names of the objects that are ours.
-    pub(crate) fn names(self) -> Vec<String> {
+    /// The names of the objects that are those of the controller of an area.
+    pub(crate) fn names(self, area: &Area) -> Vec<String> {
         match self {
-            Self::MutatingWebhook | Self::ValidatingWebhook => vec![names::WEBHOOK_CONFIGURATION.to_owned()],
-            _ => policy::all_names(),
+            Self::MutatingWebhook | Self::ValidatingWebhook => vec![area.name(names::WEBHOOK_CONFIGURATION)],
+            _ => policy::all_names(area),
         }
     }
 }
@@ -85,11 +86,15 @@ impl Wish {
     }
 
     /// What people may write to the status of Rollouts.
-    pub(super) fn status(username: &str, jumps: bool) -> [Self; 2] {
-        let name = names::STATUS_POLICY;
+    pub(super) fn status(username: &str, area: &Area, jumps: bool) -> [Self; 2] {
+        let name = &area.name(names::STATUS_POLICY);
         [
-            Self::new(Sort::ValidatingPolicy, name, approval::policy(username, jumps)),
-            Self::new(Sort::ValidatingBinding, name, approval::binding()),
+            Self::new(
+                Sort::ValidatingPolicy,
+                name,
+                approval::policy(username, area, jumps),
+            ),
+            Self::new(Sort::ValidatingBinding, name, approval::binding(area)),
         ]
     }
 }
@@ -98,17 +103,17 @@ impl Wish {
 /// process governed, by the rules in `present`, stays as long as not all kinds are known.
 pub(super) fn wishes(
     username: &str,
-    namespace: &str,
+    area: &Area,
     governed: &Governed,
     present: impl Fn(&str) -> Value,
 ) -> Vec<Wish> {
     let mut wishes = Vec::new();
     for adapter in ADAPTERS {
-        let Some(names) = policy::Names::of(adapter) else {
+        let Some(names) = policy::Names::of(adapter, area) else {
             continue;
         };
         let of_adapter = |resource: &&ApiResource| {
-            let other = adapter_for(&kind_of(resource)).and_then(policy::Names::of);
+            let other = adapter_for(&kind_of(resource)).and_then(|other| policy::Names::of(other, area));
             other.as_ref() == Some(&names)
         };
         let mut rules: Vec<_> = governed
@@ -131,7 +136,7 @@ pub(super) fn wishes(
         rules.sort();
         let scope = Scope {
             username,
-            namespace,
+            area,
             governed: &rules,
         };
         wishes.extend(of_family(adapter, &names, &scope).into_iter().flatten());
@@ -158,8 +163,8 @@ fn of_family(adapter: &dyn Adapter, names: &policy::Names, scope: &Scope<'_>) ->
 }
 
 /// The kinds whose policies are all in place, as `says` tells of each wish.
-pub(super) fn in_place(wishes: &[Wish], says: impl Fn(&Wish) -> bool) -> BTreeSet<Plural> {
-    let whole = policy::Names::all().filter_map(|policy::Names { hold, confirm, tell }| {
+pub(super) fn in_place(wishes: &[Wish], area: &Area, says: impl Fn(&Wish) -> bool) -> BTreeSet<Plural> {
+    let whole = policy::Names::all(area).filter_map(|policy::Names { hold, confirm, tell }| {
         let of_family = wishes
             .iter()
             .filter(|wish| [&hold, &confirm, &tell].contains(&&wish.name));

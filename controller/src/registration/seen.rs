@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
+use kruise_rollout::area::Area;
 use kruise_rollout::names;
 use kube::api::{Api, DynamicObject};
 use kube::runtime::watcher;
@@ -28,13 +29,14 @@ pub(super) enum Seen {
 }
 
 /// The states of our objects of one sort. A server that has no such sort is asked again from time to time: it may be upgraded.
-pub(super) fn changes(client: &Client, sort: Sort) -> BoxStream<'static, (Sort, Seen)> {
+pub(super) fn changes(client: &Client, area: &Area, sort: Sort) -> BoxStream<'static, (Sort, Seen)> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &sort.resource());
     let mut config = watcher::Config::default();
     if Sort::WEBHOOKS.contains(&sort) {
-        config = config.fields(&format!("metadata.name={}", names::WEBHOOK_CONFIGURATION));
+        let name = area.name(names::WEBHOOK_CONFIGURATION);
+        config = config.fields(&format!("metadata.name={name}"));
     }
-    let mut ours = Ours::new(sort);
+    let mut ours = Ours::new(sort, area);
     let mut missing = false;
     let states = follow_objects(api, config).then(move |event| {
         let seen = ours.take(event);
@@ -60,10 +62,10 @@ struct Ours {
 }
 
 impl Ours {
-    fn new(sort: Sort) -> Self {
+    fn new(sort: Sort, area: &Area) -> Self {
         Self {
             sort,
-            names: sort.names(),
+            names: sort.names(area),
             found: BTreeMap::new(),
             listing: false,
         }

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::connect::follow_objects;
+use crate::connect::{Listings, Scope, follow_each, scopes};
 use crate::context::Context;
 use crate::registration::{Governed, found_group, resources};
 use crate::telemetry::chain;
@@ -138,24 +138,36 @@ async fn find(context: &Context, kind: &GroupKind) -> kube::Result<Option<ApiRes
 
 /// Watches until the stop, or until the server says that there is no such resource.
 async fn watch_kind(context: &Context, kind: &GroupKind, resource: &ApiResource, stop: &CancellationToken) {
-    let api: Api<DynamicObject> = Api::all_with(context.client.clone(), resource);
-    let begin = || follow_objects(api.clone(), watcher::Config::default());
+    let scopes = scopes(&context.area);
+    let api = |scope: &Scope| match scope {
+        Some(namespace) => Api::namespaced_with(context.client.clone(), namespace, resource),
+        None => Api::all_with(context.client.clone(), resource),
+    };
+    let begin = || {
+        follow_each(scopes.iter().map(|scope| {
+            let api: Api<DynamicObject> = api(scope);
+            (scope.clone(), api)
+        }))
+    };
     let mut events = pin!(begin());
-    let mut listed: HashSet<(String, String)> = HashSet::new();
-    while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {
+    let mut listings: Listings<(String, String)> = Listings::of(scopes.iter().cloned());
+    while let Some(Some((scope, event))) = stop.run_until_cancelled(events.next()).await {
         match event {
-            Ok(watcher::Event::Init) => listed.clear(),
+            Ok(watcher::Event::Init) => listings.begin(scope),
             Ok(watcher::Event::InitApply(object)) => {
-                listed.insert((object.namespace().unwrap_or_default(), object.name_any()));
+                listings.has(scope, (object.namespace().unwrap_or_default(), object.name_any()));
                 put(context, kind, object);
             }
             Ok(watcher::Event::InitDone) => {
-                for (namespace, name) in context.world.workload_names(kind).difference(&listed) {
+                let listed = listings.end(&scope);
+                let known = context.world.workload_names(kind, scope.as_deref());
+                for (namespace, name) in known.difference(&listed) {
                     let gone = place(kind, namespace.clone(), name.clone());
                     context.look_at(context.world.drop_workload(&gone));
                 }
-                listed = HashSet::new();
-                context.look_at(context.world.set_watch(kind, Watch::Following, None));
+                if listings.all_read() {
+                    context.look_at(context.world.set_watch(kind, Watch::Following, None));
+                }
                 context.kinds_changed.notify_one();
                 context.releases_changed.notify_one();
             }
@@ -181,6 +193,7 @@ async fn watch_kind(context: &Context, kind: &GroupKind, resource: &ApiResource,
                         context.look_at(context.world.set_watch(kind, watch, None));
                         // A watch that is allowed again would go on in silence where it ended: only a list tells that it is.
                         let _ = stop.run_until_cancelled(tokio::time::sleep(LOOK_UP_AGAIN)).await;
+                        listings = Listings::of(scopes.iter().cloned());
                         events.set(begin());
                     }
                 }

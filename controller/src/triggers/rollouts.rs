@@ -1,4 +1,3 @@
-use std::collections::HashSet;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,35 +8,44 @@ use kube::Api;
 use kube::runtime::watcher;
 use tokio_util::sync::CancellationToken;
 
-use crate::connect::follow_objects;
+use crate::connect::{Listings, Scope, follow_each, scopes};
 use crate::context::Context;
 use crate::gates::Gate;
 use crate::telemetry::chain;
 use crate::world::{Key, key_of};
 
-/// Follows all Rollouts.
+/// Follows all Rollouts of the area.
 pub(crate) async fn follow(
     context: Arc<Context>,
     known: Gate,
     stop: CancellationToken,
 ) -> Result<(), Infallible> {
-    let api: Api<Rollout> = Api::all(context.client.clone());
-    let mut events = pin!(follow_objects(api, watcher::Config::default()));
-    let mut listed: HashSet<Key> = HashSet::new();
-    while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {
+    let scopes = scopes(&context.area);
+    let mut listings: Listings<Key> = Listings::of(scopes.clone());
+    let api = |scope: &Scope| match scope {
+        Some(namespace) => Api::namespaced(context.client.clone(), namespace),
+        None => Api::all(context.client.clone()),
+    };
+    let mut events = pin!(follow_each(scopes.into_iter().map(|scope| {
+        let api: Api<Rollout> = api(&scope);
+        (scope, api)
+    })));
+    while let Some(Some((scope, event))) = stop.run_until_cancelled(events.next()).await {
         match event {
-            Ok(watcher::Event::Init) => listed.clear(),
+            Ok(watcher::Event::Init) => listings.begin(scope),
             Ok(watcher::Event::InitApply(rollout)) => {
-                listed.insert(key_of(&rollout));
+                listings.has(scope, key_of(&rollout));
                 context.look_at(context.world.put_rollout(rollout));
             }
             Ok(watcher::Event::InitDone) => {
-                for gone in context.world.rollout_keys().difference(&listed) {
+                let listed = listings.end(&scope);
+                for gone in context.world.rollout_keys(scope.as_deref()).difference(&listed) {
                     context.look_at(context.world.drop_rollout(gone));
                 }
-                listed = HashSet::new();
-                context.look_at(context.world.rollouts_known());
-                known.open();
+                if listings.all_read() {
+                    context.look_at(context.world.rollouts_known());
+                    known.open();
+                }
             }
             Ok(watcher::Event::Apply(rollout)) => context.look_at(context.world.put_rollout(rollout)),
             Ok(watcher::Event::Delete(rollout)) => {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use kruise_rollout::api::v1beta1::Rollout;
+use kruise_rollout::area::Area;
 use kube::{Client, Config};
 use rustls::server::ResolvesServerCert;
 use tokio::net::TcpListener;
@@ -50,7 +51,7 @@ pub(super) fn context() -> kube::Result<Context> {
     let nobody = Config::new(axum::http::Uri::from_static("http://127.0.0.1:1"));
     Ok(Context {
         client: Client::try_from(nobody)?,
-        namespace: "ops".to_owned(),
+        area: Area::whole("ops"),
         username: "controller".to_owned(),
         replace_stuck_pods: false,
         keeps_held: false,

@@ -136,8 +136,12 @@ async fn answer(context: &Context, body: &[u8], verdict: fn(&Context, &Request) 
         .into_response()
 }
 
-/// What the core says of a write to a workload; nothing of kinds that are not supported.
+/// What the core says of a write to a workload; nothing of kinds that are not supported, nor of workloads that are another
+/// controller's: a registration of before may still have us asked.
 fn verdict(context: &Context, request: &Request) -> Option<Verdict> {
+    if !context.area.covers(&request.namespace) {
+        return None;
+    }
     let kind = GroupKind {
         group: request.kind.group.clone(),
         kind: request.kind.kind.clone(),
@@ -201,7 +205,7 @@ fn check(context: &Context, request: &Request) -> Answer {
         Some(verdict) if !verdict.patch.0.is_empty() => format!(
             "another mutating webhook has changed the template or the hold after it had been looked at, so that pods would be updated \
              without a step of their Rollout. Take the workload out of that webhook's rules, or have it called before {}",
-            names::WEBHOOK_CONFIGURATION
+            context.area.name(names::WEBHOOK_CONFIGURATION)
         ),
         _ => {
             return Answer {
@@ -236,7 +240,7 @@ fn examine(context: &Context, request: &Request) -> Answer {
         .iter()
         .filter_map(|rollout| WorkloadClaim::of(rollout))
         .collect();
-    let review = review_rollout(&new, old.as_ref(), &others, &context.namespace);
+    let review = review_rollout(&new, old.as_ref(), &others, context.area.own());
     if !review.refusals.is_empty() {
         return refuse(review.to_string());
     }
@@ -253,6 +257,7 @@ fn examine(context: &Context, request: &Request) -> Answer {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt as _;
+    use kruise_rollout::area::Area;
     use kruise_rollout::workload::{Guard, TemplateId};
 
     use super::*;
@@ -330,6 +335,22 @@ mod tests {
             message.starts_with("Deployment web: its update strategy is none that kruise-rollout knows"),
             "{message}"
         );
+    }
+
+    #[tokio::test]
+    async fn what_another_controller_governs_is_not_held() {
+        let mut context = alone::context().unwrap();
+        context.world.rollouts_known();
+        let text = Guard::text("u", "ro", &TemplateId::of(&json!({})));
+        let request = review(&json!({names::GUARDED_BY: text}));
+        for (governed, holds) in [("shop", true), ("other", false)] {
+            context.area = Area::of("ops", [governed.to_owned()]).unwrap();
+            let held = body(answer(&context, &request, judge).await).await;
+            assert_eq!(held["response"]["allowed"], true);
+            assert_eq!(held["response"]["patch"].is_string(), holds, "{governed}");
+            let confirmed = body(answer(&context, &request, check).await).await;
+            assert_eq!(confirmed["response"]["allowed"], !holds, "{governed}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

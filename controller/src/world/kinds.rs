@@ -101,14 +101,19 @@ impl World {
         self.lock().kinds.get(kind)?.resource.clone()
     }
 
-    /// Names of the workloads of a kind that the store has.
-    pub(crate) fn workload_names(&self, kind: &GroupKind) -> HashSet<(String, String)> {
+    /// Namespaces and names of the workloads of a kind that the store has, in a namespace or in all.
+    pub(crate) fn workload_names(
+        &self,
+        kind: &GroupKind,
+        namespace: Option<&str>,
+    ) -> HashSet<(String, String)> {
         let inner = self.lock();
-        inner
-            .kinds
-            .get(kind)
-            .map(|kind| kind.workloads.keys().cloned().collect())
-            .unwrap_or_default()
+        let known = inner.kinds.get(kind).map(|kind| kind.workloads.keys());
+        let known = known.into_iter().flatten();
+        known
+            .filter(|(of, _)| namespace.is_none_or(|namespace| of == namespace))
+            .cloned()
+            .collect()
     }
 
     /// Kinds that must be watched and registered: those that Rollouts refer to, and those with a marked object.

@@ -7,6 +7,7 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kruise_rollout::admission::policy::all_names;
 use kruise_rollout::api::v1beta1::{Rollout, WorkloadRef};
+use kruise_rollout::area::{Area, in_part};
 use kruise_rollout::diagnosis::{Controller, Facts, Looked, Registrations, Right, Server, Subject};
 use kruise_rollout::names;
 use kruise_rollout::workload::PodView;
@@ -87,7 +88,7 @@ impl Cluster {
         let definition = self
             .one(definitions, &format!("rollouts.{}", names::GROUP))
             .await?;
-        let registrations = self.registrations().await?;
+        let registrations = self.registrations(installed).await?;
         Ok(Facts {
             now,
             namespace: self.namespace.clone(),
@@ -123,7 +124,7 @@ impl Cluster {
         })
     }
 
-    async fn registrations(&self) -> Result<Registrations, Error> {
+    async fn registrations(&self, installed: &str) -> Result<Registrations, Error> {
         let folder = |plural: &str| format!("{ADMISSION}/{plural}");
         let resource = |plural: &str| format!("{plural}.admissionregistration.k8s.io");
         let named = async |plural: &str, names: &[&str]| {
@@ -134,9 +135,21 @@ impl Cluster {
             };
             self.some(place, names).await
         };
-        let configurations = [names::WEBHOOK_CONFIGURATION, names::LEGACY_WEBHOOK_CONFIGURATION];
+        // A controller of a part of the cluster has registrations of its own.
+        let of_part = in_part(names::WEBHOOK_CONFIGURATION, installed);
+        let configurations = [
+            names::WEBHOOK_CONFIGURATION,
+            of_part.as_str(),
+            names::LEGACY_WEBHOOK_CONFIGURATION,
+        ];
         let webhooks = named("mutatingwebhookconfigurations", &configurations).await?;
-        let policies = all_names();
+        let mut policies = all_names(&Area::whole(installed));
+        let is_of_part = |found: &Value| found["metadata"]["name"] == of_part.as_str();
+        if webhooks.seen().is_some_and(|found| found.iter().any(is_of_part)) {
+            for name in &mut policies {
+                *name = in_part(name, installed);
+            }
+        }
         let policies: Vec<&str> = policies.iter().map(String::as_str).collect();
         let (held, bound) = (
             named("mutatingadmissionpolicies", &policies).await?,

@@ -3,6 +3,7 @@
 use kruise_rollout::admission::policy::{
     Governed, Names, Scope, confirm, hold, mutating_binding, tell, validating_binding,
 };
+use kruise_rollout::area::Area;
 use kruise_rollout::names;
 use serde_json::{Value, json};
 use support::{ControlPlane, Identity, Installation, Options};
@@ -15,7 +16,8 @@ use super::{Stage, keeps_the_table};
 /// The policies for a kind, and their bindings.
 fn objects(shape: Shape) -> Vec<Value> {
     let adapter = shape.adapter();
-    let names = Names::of(adapter).unwrap();
+    let area = Area::whole(names::DEFAULT_NAMESPACE);
+    let names = Names::of(adapter, &area).unwrap();
     let governed = [Governed {
         group: shape.group.to_owned(),
         version: "v1".to_owned(),
@@ -23,7 +25,7 @@ fn objects(shape: Shape) -> Vec<Value> {
     }];
     let scope = Scope {
         username: Identity::Controller.user(),
-        namespace: names::DEFAULT_NAMESPACE,
+        area: &area,
         governed: &governed,
     };
     let object = |kind: &str, name: &str, spec: Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec});

@@ -1,0 +1,123 @@
+//! Several controllers in one cluster, each for namespaces of its own.
+
+use std::collections::BTreeSet;
+
+use kruise_rollout::area::in_part;
+use kruise_rollout::names;
+use serde_json::Value;
+use support::{ControlPlane, Identity, Installation, Options};
+
+use crate::outage::{failure_policy_of, wait_failure_policy_of};
+use crate::scene::{Scene, mark, partition, walk_steps};
+use crate::uninstall::{assert_unmarked, registered, uninstall};
+
+/// Namespace of the second controller.
+const SECOND: &str = "kruise-rollout-b";
+/// What a controller of a part asks of the whole cluster: none of it is in a namespace.
+const CLUSTER_WIDE: [&str; 9] = [
+    "clusterroles",
+    "customresourcedefinitions",
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "mutatingwebhookconfigurations",
+    "selfsubjectreviews",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "validatingwebhookconfigurations",
+];
+
+/// A whole release, which waits for its people.
+async fn release(scene: &Scene<'_>) {
+    scene.set(Some(0), &walk_steps()).await;
+    let changed = scene.set_version("v2").await;
+    assert_eq!(partition(&changed), names::HOLD_PARTITION);
+    scene.wait_state(1, "StepPaused").await;
+    scene.approve().await;
+    scene.wait_phase("Healthy").await;
+    scene.wait_pods("v2", 5).await;
+}
+
+/// Namespaces that a controller has asked for, and what it has asked for in all of them at once.
+fn asked(control_plane: &ControlPlane, identity: Identity) -> (BTreeSet<String>, BTreeSet<String>) {
+    let audit = control_plane.audit();
+    let entries = audit.since(audit.beginning()).into_iter();
+    let ours = entries.filter(|entry| entry.user == identity.user() && !entry.resource.is_empty());
+    let (wide, narrow): (Vec<_>, Vec<_>) = ours.partition(|entry| entry.namespace.is_empty());
+    (
+        narrow.into_iter().map(|entry| entry.namespace).collect(),
+        wide.into_iter().map(|entry| entry.resource).collect(),
+    )
+}
+
+#[tokio::test]
+async fn two_controllers_share_a_cluster_and_each_governs_its_own_namespaces() {
+    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
+    let bare = Installation::new(&control_plane).unwrap();
+    let first = Scene::new(&bare, "parts-first").await;
+    let second = Scene::new(&bare, "parts-second").await;
+    let nobodys = Scene::new(&bare, "parts-nobodys").await;
+    let of = |scene: &Scene<'_>| format!("--watch-namespaces={}", scene.namespace.name());
+
+    let _of_first = Installation::start_with(&control_plane, &[&of(&first)])
+        .await
+        .unwrap();
+    let (namespace, part) = (format!("--namespace={SECOND}"), of(&second));
+    let mut of_second = Installation::new(&control_plane).unwrap();
+    of_second.set_flags(&[&namespace, &part]);
+    of_second.apply_manifests().await.unwrap();
+    let kubeconfig = control_plane.kubeconfig(Identity::OtherController);
+    of_second.start_controller_with(&kubeconfig, &[]).await.unwrap();
+
+    // By the webhooks first, and then by the policies.
+    tokio::join!(release(&first), release(&second));
+    let configurations =
+        [names::DEFAULT_NAMESPACE, SECOND].map(|own| in_part(names::WEBHOOK_CONFIGURATION, own));
+    for (scene, configuration) in [&first, &second].into_iter().zip(&configurations) {
+        wait_failure_policy_of(&scene.admin, configuration, "Ignore").await;
+        let changed = scene.set_version("v3").await;
+        assert_eq!(partition(&changed), names::HOLD_PARTITION);
+        scene.wait_state(1, "StepPaused").await;
+        scene.approve().await;
+        scene.wait_phase("Healthy").await;
+    }
+
+    // Where nobody governs, a Rollout is nothing and an update is an update.
+    nobodys.create_app(&nobodys.manifest("v1", Some(0))).await;
+    nobodys.wait_pods("v1", 5).await;
+    nobodys.create_rollout(&walk_steps()).await;
+    let changed = nobodys.set_version("v2").await;
+    assert_eq!(partition(&changed), 0);
+    assert_unmarked(&changed);
+    nobodys.wait_pods("v2", 5).await;
+    assert_eq!(nobodys.rollout().await["status"].get("phase"), None);
+
+    let own = |namespace: &str, scene: &Scene<'_>| {
+        BTreeSet::from([namespace.to_owned(), scene.namespace.name().to_owned()])
+    };
+    for (identity, namespaces) in [
+        (Identity::Controller, own(names::DEFAULT_NAMESPACE, &first)),
+        (Identity::OtherController, own(SECOND, &second)),
+    ] {
+        let (narrow, wide) = asked(&control_plane, identity);
+        assert_eq!(narrow, namespaces);
+        let known: BTreeSet<_> = CLUSTER_WIDE.map(str::to_owned).into();
+        assert_eq!(wide.difference(&known).collect::<Vec<_>>(), [""; 0]);
+    }
+
+    // One of them goes: the other one and what it governs stay.
+    of_second.kill_controller();
+    let answer = uninstall(&of_second, &[&namespace, &part]).await;
+    assert_eq!(answer.lines().count(), 1, "{answer}");
+    assert_unmarked(&second.app().await);
+    let left = registered(&first.admin).await;
+    assert!(left.iter().all(|name| !name.ends_with(SECOND)), "{left:?}");
+    let [kept, gone] = &configurations;
+    assert_eq!(
+        failure_policy_of(&first.admin, kept).await.as_deref(),
+        Some("Ignore")
+    );
+    assert_eq!(failure_policy_of(&first.admin, gone).await, None);
+    assert_ne!(mark(&first.app().await, names::GUARDED_BY), &Value::Null);
+    let changed = first.set_version("v4").await;
+    assert_eq!(partition(&changed), names::HOLD_PARTITION);
+}
