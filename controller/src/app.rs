@@ -27,6 +27,10 @@ use crate::webhook::serve::{Deadlines, Transport, serve};
 use crate::world::World;
 use crate::{events, reconcile, triggers, webhook};
 
+/// Threads that the controller runs on, however many processors its node has: it waits for the API server most of the time, and each
+/// thread keeps memory of its own.
+const THREADS: usize = 2;
+
 /// Why the process did not come up.
 #[derive(Debug, thiserror::Error)]
 enum Error {
@@ -55,7 +59,10 @@ pub(crate) fn run(args: Run) -> ExitCode {
 
 fn with_runtime(format: LogFormat, work: impl Future<Output = Result<u8, Error>>) -> ExitCode {
     let started = telemetry::init(format).map_err(Error::from).and_then(|()| {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .enable_all()
+            .build();
         runtime.map_err(|source| Error::Io {
             what: "start the runtime".to_owned(),
             source,

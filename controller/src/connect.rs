@@ -4,6 +4,8 @@
 //! therefore ended by the server often, and whatever is silent for longer is given up. Calls are not repeated by the client: what
 //! was decided is decided anew, from what is known then, and a lease must not be renewed late.
 
+mod object;
+
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::future::Future;
@@ -26,10 +28,12 @@ use crate::backoff::WatchBackoff;
 use crate::registration;
 use crate::telemetry::chain;
 
+pub(crate) use self::object::Object;
+
 /// Seconds after which the server ends a watch, which is then resumed.
 const WATCH_SECONDS: u32 = 30;
-/// Objects in one page of a list.
-const PAGE: u32 = 250;
+/// Objects in one page of a list. A page is in memory as text and as objects at the same time, a multiple of its size.
+const PAGE: u32 = 100;
 /// How long a connection may be silent, counted from what was last sent or received on it: longer than a watch, and longer than
 /// the slowest admission webhook of others may hold up a write (30 s).
 const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);

@@ -7,7 +7,7 @@ use kruise_rollout::names;
 use kruise_rollout::workload::{GroupKind, RevisionKind};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, PatchParams};
-use kube::core::GroupVersionKind;
+use kube::core::{DynamicResourceScope, GroupVersionKind};
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::events::Event;
@@ -59,7 +59,10 @@ impl Context {
     }
 
     /// The API of the objects that stand for revisions in a namespace.
-    pub(crate) fn revisions(&self, namespace: &str, kind: RevisionKind) -> Api<DynamicObject> {
+    pub(crate) fn revisions<K>(&self, namespace: &str, kind: RevisionKind) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
+    {
         let (kind, plural) = kind.names();
         let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("apps", "v1", kind), plural);
         Api::namespaced_with(self.client.clone(), namespace, &resource)

@@ -6,7 +6,8 @@ use json_patch::Patch as JsonPatch;
 use kruise_rollout::names;
 use kruise_rollout::rollout::Workload;
 use kruise_rollout::workload::{Move, Premise, adapter_for};
-use kube::api::{Patch, PostParams};
+use kube::Api;
+use kube::api::{DynamicObject, Patch, PostParams};
 
 use super::Error;
 use super::apply::delete_pod;
@@ -94,7 +95,7 @@ async fn create(
         field_manager: Some(names::FIELD_MANAGER.to_owned()),
         ..PostParams::default()
     };
-    let api = context.revisions(&key.namespace, kind);
+    let api: Api<DynamicObject> = context.revisions(&key.namespace, kind);
     let created = api.create(&params, &serde_json::from_value(revision)?).await?;
     tracing::info!(rollout = %key, revision = created.metadata.name, replicas, "Made a revision.");
     context.metrics.acted("move");
@@ -112,7 +113,7 @@ async fn resize(
     let kind = adapter_for(&workload.kind).and_then(|adapter| adapter.paths().revisions);
     let kind = kind.ok_or(Error::NoKind)?;
     let patch: Patch<()> = Patch::Json(patch.clone());
-    let api = context.revisions(&key.namespace, kind);
+    let api: Api<DynamicObject> = context.revisions(&key.namespace, kind);
     let object = api.patch(revision, &patch_params(), &patch).await?;
     tracing::info!(rollout = %key, revision, "Resized a revision.");
     context.metrics.acted("move");

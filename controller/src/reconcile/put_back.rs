@@ -45,10 +45,8 @@ pub(super) async fn put_back(
     if let Some(until) = rests {
         return Ok(Some(until.duration_since(now)));
     }
-    let record = context
-        .revisions(&key.namespace, RevisionKind::ControllerRevision)
-        .get(revision)
-        .await?;
+    let records: Api<DynamicObject> = context.revisions(&key.namespace, RevisionKind::ControllerRevision);
+    let record = records.get(revision).await?;
     let made = of_revision(
         &serde_json::to_value(record)?,
         &Spot {

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::connect::{Listings, Scope, follow_each, scopes};
+use crate::connect::{Listings, Object, Scope, follow_each, scopes};
 use crate::context::Context;
 use crate::registration::{Governed, found_group, resources};
 use crate::telemetry::chain;
@@ -145,7 +145,7 @@ async fn watch_kind(context: &Context, kind: &GroupKind, resource: &ApiResource,
     };
     let begin = || {
         follow_each(scopes.iter().map(|scope| {
-            let api: Api<DynamicObject> = api(scope);
+            let api: Api<Object> = api(scope);
             (scope.clone(), api)
         }))
     };
@@ -156,7 +156,7 @@ async fn watch_kind(context: &Context, kind: &GroupKind, resource: &ApiResource,
             Ok(watcher::Event::Init) => listings.begin(scope),
             Ok(watcher::Event::InitApply(object)) => {
                 listings.has(scope, (object.namespace().unwrap_or_default(), object.name_any()));
-                put(context, kind, object);
+                put(context, kind, &object);
             }
             Ok(watcher::Event::InitDone) => {
                 let listed = listings.end(&scope);
@@ -172,7 +172,7 @@ async fn watch_kind(context: &Context, kind: &GroupKind, resource: &ApiResource,
                 context.releases_changed.notify_one();
             }
             Ok(watcher::Event::Apply(object)) => {
-                put(context, kind, object);
+                put(context, kind, &object);
                 context.releases_changed.notify_one();
             }
             Ok(watcher::Event::Delete(object)) => {
@@ -224,11 +224,9 @@ fn status_of(error: &watcher::Error) -> Option<u16> {
 }
 
 /// Puts an object into the stores, from a watch.
-fn put(context: &Context, kind: &GroupKind, object: DynamicObject) {
-    let place = place_of(kind, &object);
-    if let Some(value) = projectable(object) {
-        context.look_at(context.world.put_workload(&place, &value));
-    }
+fn put(context: &Context, kind: &GroupKind, object: &Object) {
+    let place = place_of(kind, object);
+    context.look_at(context.world.put_workload(&place, object.content()));
 }
 
 /// Puts an object that answered a call of ours into the stores and looks at the Rollouts that it concerns.
@@ -238,15 +236,22 @@ pub(crate) fn put_answer(context: &Context, place: &Place, object: DynamicObject
     }
 }
 
-/// The object without the managed fields of others.
-fn projectable(mut object: DynamicObject) -> Option<Value> {
-    if let Some(entries) = &mut object.metadata.managed_fields {
+/// What of an answer is projected: all but the managed fields of others.
+fn projectable(object: DynamicObject) -> Option<Value> {
+    let DynamicObject {
+        mut metadata,
+        data: mut content,
+        ..
+    } = object;
+    if let Some(entries) = &mut metadata.managed_fields {
         entries.retain(|entry| entry.manager.as_deref() == Some(names::FIELD_MANAGER));
     }
-    serde_json::to_value(&object).ok()
+    let metadata = serde_json::to_value(metadata).ok()?;
+    content.as_object_mut()?.insert("metadata".to_owned(), metadata);
+    Some(content)
 }
 
-fn place_of(kind: &GroupKind, object: &DynamicObject) -> Place {
+fn place_of(kind: &GroupKind, object: &Object) -> Place {
     place(kind, object.namespace().unwrap_or_default(), object.name_any())
 }
 

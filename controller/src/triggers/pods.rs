@@ -7,18 +7,19 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kruise_rollout::workload::PodView;
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt as _};
+use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{concern, revisions};
 use crate::backoff::WatchBackoff;
-use crate::connect::follow_objects;
+use crate::connect::{Object, follow_objects};
 use crate::context::Context;
 use crate::telemetry::chain;
 use crate::world::Sight;
@@ -85,7 +86,7 @@ async fn watch(
 
 async fn take_in(context: &Arc<Context>, namespace: &str) {
     let resource = ApiResource::erase::<Pod>(&());
-    let api: Api<DynamicObject> = Api::namespaced_with(context.client.clone(), namespace, &resource);
+    let api: Api<Object> = Api::namespaced_with(context.client.clone(), namespace, &resource);
     let mut events = pin!(follow_objects(api, watcher::Config::default()));
     let mut listed: HashSet<String> = HashSet::new();
     let mut owners = Owners::new(context.clone(), namespace.to_owned());
@@ -94,14 +95,14 @@ async fn take_in(context: &Arc<Context>, namespace: &str) {
             Ok(watcher::Event::Init) => listed.clear(),
             Ok(watcher::Event::InitApply(pod)) => {
                 listed.insert(pod.name_any());
-                owners.put(pod).await;
+                owners.put(pod.content()).await;
             }
             Ok(watcher::Event::InitDone) => {
                 context.world.with_pods(|pods| pods.complete(namespace, &listed));
                 listed = HashSet::new();
                 context.look_at(context.world.keys_in(namespace));
             }
-            Ok(watcher::Event::Apply(pod)) => owners.put(pod).await,
+            Ok(watcher::Event::Apply(pod)) => owners.put(pod.content()).await,
             Ok(watcher::Event::Delete(pod)) => {
                 let owner = context
                     .world
@@ -133,15 +134,12 @@ impl Owners {
         }
     }
 
-    async fn put(&mut self, mut pod: DynamicObject) {
-        pod.metadata.managed_fields = None;
-        let Ok(value) = serde_json::to_value(&pod) else {
-            return;
-        };
-        let mut view = PodView::read(&value);
-        if let Some(owner) = controller_of(&pod.metadata)
-            && !self.context.world.is_workload(&owner.uid)
-            && let Some(parent) = self.parent(owner).await
+    async fn put(&mut self, pod: &Value) {
+        let mut view = PodView::read(pod);
+        if let Some(owner) = &view.owner
+            && !self.context.world.is_workload(owner)
+            && let Some(owner) = controller_of(pod)
+            && let Some(parent) = self.parent(&owner).await
         {
             view.owner = Some(parent);
         }
@@ -167,8 +165,11 @@ impl Owners {
         let parent = loop {
             match api.get_metadata_opt(&owner.name).await {
                 Ok(object) => {
-                    break object
-                        .and_then(|object| controller_of(&object.metadata).map(|owner| owner.uid.clone()));
+                    let owners = object.and_then(|object| object.metadata.owner_references);
+                    let mut owners = owners.into_iter().flatten();
+                    break owners
+                        .find(|owner| owner.controller == Some(true))
+                        .map(|owner| owner.uid);
                 }
                 Err(error) => {
                     tracing::warn!(namespace = self.namespace, error = %chain(&error), "An owner of pods cannot be read.");
@@ -185,10 +186,8 @@ impl Owners {
     }
 }
 
-fn controller_of(metadata: &ObjectMeta) -> Option<&OwnerReference> {
-    metadata
-        .owner_references
-        .as_ref()?
-        .iter()
-        .find(|owner| owner.controller == Some(true))
+fn controller_of(pod: &Value) -> Option<OwnerReference> {
+    let mut owners = pod["metadata"]["ownerReferences"].as_array()?.iter();
+    let owner = owners.find(|owner| owner["controller"] == true)?;
+    serde_json::from_value(owner.clone()).ok()
 }

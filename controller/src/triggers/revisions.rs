@@ -5,18 +5,19 @@ use std::pin::pin;
 
 use futures::StreamExt as _;
 use kruise_rollout::workload::{Revision, RevisionKind};
-use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use kube::runtime::watcher;
+use kube::{Api, ResourceExt as _};
+use serde_json::Value;
 
 use super::concern;
-use crate::connect::follow_objects;
+use crate::connect::{Object, follow_objects};
 use crate::context::Context;
 use crate::telemetry::chain;
 
 /// Watches those of one kind in a namespace.
 pub(super) async fn take_in(context: &Context, namespace: &str, kind: RevisionKind) {
-    let api = context.revisions(namespace, kind);
+    let api: Api<Object> = context.revisions(namespace, kind);
     let mut events = pin!(follow_objects(api, watcher::Config::default()));
     let mut listed: HashSet<String> = HashSet::new();
     while let Some(event) = events.next().await {
@@ -24,7 +25,7 @@ pub(super) async fn take_in(context: &Context, namespace: &str, kind: RevisionKi
             Ok(watcher::Event::Init) => listed.clear(),
             Ok(watcher::Event::InitApply(object)) => {
                 listed.insert(object.name_any());
-                put_revision(context, namespace, kind, object);
+                take(context, namespace, kind, object.content());
             }
             Ok(watcher::Event::InitDone) => {
                 context
@@ -33,7 +34,7 @@ pub(super) async fn take_in(context: &Context, namespace: &str, kind: RevisionKi
                 listed = HashSet::new();
                 context.look_at(context.world.keys_in(namespace));
             }
-            Ok(watcher::Event::Apply(object)) => put_revision(context, namespace, kind, object),
+            Ok(watcher::Event::Apply(object)) => take(context, namespace, kind, object.content()),
             Ok(watcher::Event::Delete(object)) => {
                 let owner = context
                     .world
@@ -48,7 +49,7 @@ pub(super) async fn take_in(context: &Context, namespace: &str, kind: RevisionKi
     }
 }
 
-/// Puts a revision into the stores, from a watch or from the answer to a call of ours.
+/// Puts a revision into the stores, from the answer to a call of ours.
 pub(crate) fn put_revision(
     context: &Context,
     namespace: &str,
@@ -56,10 +57,13 @@ pub(crate) fn put_revision(
     mut object: DynamicObject,
 ) {
     object.metadata.managed_fields = None;
-    let Ok(value) = serde_json::to_value(&object) else {
-        return;
-    };
-    let revision = Revision::read(kind, &value);
+    if let Ok(value) = serde_json::to_value(&object) {
+        take(context, namespace, kind, &value);
+    }
+}
+
+fn take(context: &Context, namespace: &str, kind: RevisionKind, object: &Value) {
+    let revision = Revision::read(kind, object);
     let owners = context
         .world
         .with_revisions(|revisions| revisions.put(namespace, kind, revision));
