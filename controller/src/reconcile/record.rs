@@ -151,13 +151,14 @@ fn was_guarded(rollout: &Rollout) -> bool {
 }
 
 /// Labels the records that a version without labels has written, and returns them. They are among all revisions of the namespace,
-/// which are read once.
+/// which are read once. The newest comes first: if the others are never come to, the numbers still go on from there.
 async fn label_old(
     api: &Api<ControllerRevision>,
     rollout: &Rollout,
     uid: &str,
 ) -> Result<Vec<ControllerRevision>, Error> {
     let mut records = listed(api, &format!("!{}", names::RECORD_OF), rollout).await?;
+    records.sort_by_key(|record| Reverse(record.revision));
     for record in &mut records {
         let version = record.resource_version();
         let patch = json!({"metadata": {"resourceVersion": version, "labels": {names::RECORD_OF: uid}}});
