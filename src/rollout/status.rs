@@ -369,6 +369,7 @@ pub(crate) mod why {
     pub(crate) const UNSUPPORTED: &str = "Unsupported";
     pub(crate) const NO_KIND: &str = "KindNotFound";
     pub(crate) const CONFLICT: &str = "Conflict";
+    pub(crate) const LEFT: &str = "ReleaseOfAnotherController";
     pub(crate) const REFUSED: &str = "WriteRefused";
     pub(crate) const PLAN: &str = "InvalidPlan";
     pub(crate) const REWRITTEN: &str = "TemplateRewritten";

@@ -11,6 +11,7 @@ mod course;
 mod deadline;
 mod driven;
 mod found;
+mod inherited;
 mod kinds;
 mod known;
 mod labels;

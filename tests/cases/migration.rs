@@ -1,0 +1,4 @@
+//! From the controller of OpenKruise Rollouts to ours: it stops in any state, with nothing tidied up, and ours starts.
+
+mod left;
+mod states;
