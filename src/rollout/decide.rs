@@ -3,7 +3,7 @@ use super::back::{default_strategy, free, is_free};
 use super::inherited::{inherited, is_left};
 use super::observed::{Children, Observed, Proof, Stray, Target, Workload};
 use super::release::{Release, advance};
-use super::rest::{at_rest, guarded, operator_silent, unmarked};
+use super::rest::{at_rest, guarded, left_alone, operator_silent, unmarked};
 use super::status::{Draft, settled, why};
 use super::{Action, Announcement, Decision, EditKind, Wake};
 use crate::api::v1beta1::condition::{self, reason};
@@ -122,12 +122,15 @@ fn govern(observed: &Observed<'_>, rollout: &Rollout) -> Decision {
         .as_ref()
         .and_then(|p| inherited(rollout, p.view, observed.now));
     let mut draft = Draft::new(taken_over.as_ref().unwrap_or(rollout), observed.now);
-    let unbinds = unbinds(observed, rollout).then_some(Action::DropFinalizer);
-    // What the existing controller has left on the workload, nobody would find once the Rollout is gone.
-    let (first, last) = if left { (None, unbinds) } else { (unbinds, None) };
-    first.into_iter().for_each(|action| draft.act(action));
+    let unbinds = unbinds(observed, rollout);
+    if unbinds && !left {
+        draft.act(Action::DropFinalizer);
+    }
     course(&mut draft, observed, rollout, present.as_ref());
-    last.into_iter().for_each(|action| draft.act(action));
+    // What the existing controller has left on the workload, nobody would find once the Rollout is gone.
+    if unbinds && left && draft.edits() {
+        draft.act(Action::DropFinalizer);
+    }
     draft.finish()
 }
 
@@ -173,6 +176,11 @@ fn course(draft: &mut Draft<'_>, observed: &Observed<'_>, rollout: &Rollout, pre
         draft.act(Action::Disown(p.workload.clone()));
     }
     if let Some(message) = refusal(observed, rollout) {
+        let ends = rollout.spec.disabled || rollout.metadata.deletion_timestamp.is_some();
+        if !ends && present.is_some_and(|p| is_left(rollout, p.view)) {
+            // Let go, the rest of a release that others have begun would go without steps.
+            return left_alone(draft, &message);
+        }
         let_go(draft, rollout, present, phase::DISABLED, &message);
         return draft.stalled(why::UNSUPPORTED, &message);
     }

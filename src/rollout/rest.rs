@@ -85,7 +85,7 @@ pub(super) fn unmarked(draft: &mut Draft<'_>, observed: &Observed<'_>, rollout: 
         return says_why(draft, &phase, reason, &message);
     }
     if left && p.adapter.partition_path().is_none() {
-        return left_alone(draft, p, rollout);
+        return left_alone(draft, &not_taken_over(p, rollout));
     }
     if !left
         && p.view
@@ -111,19 +111,26 @@ pub(super) fn unmarked(draft: &mut Draft<'_>, observed: &Observed<'_>, rollout: 
     }
 }
 
-/// In a release that the existing controller has begun, it keeps pods of these kinds back by being at work: which of them are to be
-/// kept is known to it alone.
-fn left_alone(draft: &mut Draft<'_>, p: &Present<'_>, rollout: &Rollout) {
+/// In a release that the existing controller has begun, it keeps pods of kinds without a partition back by being at work: which of
+/// them are to be kept is known to it alone.
+fn not_taken_over(p: &Present<'_>, rollout: &Rollout) -> String {
     let metadata = &rollout.metadata;
     let (name, namespace) = (
         metadata.name.as_deref().unwrap_or_default(),
         metadata.namespace.as_deref().unwrap_or_default(),
     );
-    let message = format!(
-        "{} is in a release that another controller has begun, and of its kind none is taken over: nothing moves. End it there, or          let the rest of it go without steps: kubectl patch rollout {name} -n {namespace} --type=merge -p          '{{\"spec\":{{\"disabled\":true}}}}'",
+    format!(
+        "{} is in a release that another controller has begun, and of its kind none is taken over: nothing moves. End it there, or \
+         let the rest of it go without steps: kubectl patch rollout {name} -n {namespace} --type=merge -p \
+         '{{\"spec\":{{\"disabled\":true}}}}'",
         p.workload
-    );
-    says_why(draft, phase::PROGRESSING, why::LEFT, &message);
+    )
+}
+
+/// A release that the existing controller has begun stands still: nothing is done to it, and what has been told of it stays told.
+pub(super) fn left_alone(draft: &mut Draft<'_>, message: &str) {
+    let phase = draft.before().phase.clone();
+    says_why(draft, &phase, why::LEFT, message);
 }
 
 fn retry_guard(draft: &mut Draft<'_>, retry: Timestamp) {

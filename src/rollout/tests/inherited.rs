@@ -321,6 +321,33 @@ fn disabling_it_releases_the_rest(#[values("Disabling", "Disabled", "Progressing
     assert_eq!((world.partition(), world.on("v2").len()), (Some(0), 5));
 }
 
+#[test]
+fn what_is_not_carried_out_stands_still() {
+    let mut world = STEP.world();
+    world.edit_rollout(|rollout| {
+        let canary = rollout.spec.strategy.canary.as_mut().unwrap();
+        canary.enable_extra_workload_for_canary = true;
+    });
+    world.quiet();
+    assert_eq!(
+        (world.at().as_str(), world.partition(), world.on("v2").len()),
+        ("Progressing 1/StepPaused", Some(4), 1)
+    );
+    assert_eq!(world.says(condition::STALLED).1, "ReleaseOfAnotherController");
+    assert!(world.rollout.as_ref().unwrap().metadata.finalizers.is_some());
+    world.edit_rollout(|rollout| {
+        let canary = rollout.spec.strategy.canary.as_mut().unwrap();
+        canary.enable_extra_workload_for_canary = false;
+    });
+    world.settle();
+    assert_eq!(
+        (world.at().as_str(), world.on("v2").len()),
+        ("Progressing 1/StepPaused", 1)
+    );
+    world.finish();
+    world.assert_done("v2", Some(0));
+}
+
 /// Its admission holds a change that comes at the end of a release, and the end takes the mark of it away.
 #[test]
 fn a_hold_that_it_has_forgotten_is_a_release() {
