@@ -4,3 +4,4 @@ mod ends;
 mod left;
 mod states;
 mod switch;
+mod versions;
