@@ -128,7 +128,8 @@ fn govern(observed: &Observed<'_>, rollout: &Rollout) -> Decision {
     }
     course(&mut draft, observed, rollout, present.as_ref());
     // What the existing controller has left on the workload, nobody would find once the Rollout is gone.
-    if unbinds && left && draft.edits() {
+    let stays = observed.keeps_held && rollout.metadata.deletion_timestamp.is_some();
+    if unbinds && left && (stays || draft.edits()) {
         draft.act(Action::DropFinalizer);
     }
     draft.finish()

@@ -202,7 +202,7 @@ impl Means {
 
     /// What to restore where the existing controller has left a release in the middle, by its annotations in `object`.
     pub(super) fn left(&self, object: &Value) -> Original {
-        let Self::Held(fields) = self else {
+        let Self::Held(held) = self else {
             return Original::Partition(Partition::Count(0));
         };
         let strategy = object["metadata"]["annotations"][names::LEGACY_STRATEGY].as_str();
@@ -215,7 +215,7 @@ impl Means {
             Fixed::True => None,
         };
         Original::Fields(
-            fields
+            held.fields
                 .iter()
                 .filter_map(|field| Some((field.key(), asked(field)?)))
                 .collect(),
