@@ -46,11 +46,26 @@ pub const LEGACY_LEASE: &str = "71ddec2c.kruise.io";
 pub const LEGACY_KINDS_FLAG: &str = "--filter-workload-type";
 /// Name of the ClusterRole that lets people approve.
 pub const APPROVER_ROLE: &str = "kruise-rollout-approver";
-/// Name of the Deployment of the existing Rollouts controller, in the same namespace.
-pub const LEGACY_CONTROLLER: &str = "kruise-rollout-controller-manager";
 /// Finalizer of the existing Rollouts controller. We set none; a present one is removed, so that deletion never waits for a
 /// controller that has gone.
 pub const LEGACY_FINALIZER: &str = "rollouts.kruise.io/rollout";
+/// Plural of the kind of which the existing controller makes an object for each release, with the Rollout's name.
+pub const LEGACY_RELEASES: &str = "batchreleases";
+/// Finalizer of such an object. Nobody else removes it, so that neither it nor its namespace would ever be gone.
+pub const LEGACY_RELEASE_FINALIZER: &str = "rollouts.kruise.io/batch-release-finalizer";
+/// Annotation of the existing controller on a workload whose partition it moves: a reference to the object of the release.
+pub const LEGACY_CONTROL_INFO: &str = "batchrelease.rollouts.kruise.io/control-info";
+/// Annotation of the existing controller on a Deployment in a release: what people asked for in `spec.strategy`.
+pub const LEGACY_STRATEGY: &str = "rollouts.kruise.io/deployment-strategy";
+/// The annotations that the existing controller has on a workload only during a release, beside [`IN_PROGRESSING`].
+pub const LEGACY_MARKS: [&str; 6] = [
+    LEGACY_CONTROL_INFO,
+    LEGACY_STRATEGY,
+    "rollouts.kruise.io/deployment-extra-status",
+    "rollouts.kruise.io/daemonset-advanced-control",
+    "rollouts.kruise.io/daemonset-original-update-strategy",
+    "rollouts.kruise.io/daemonset-revision",
+];
 
 /// Label that makes a workload subject to admission, with the value that says how it updates. Users set it on custom workloads; on
 /// kinds of the [`NATIVE_GROUPS`] the controller sets it where it is missing.

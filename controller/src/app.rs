@@ -147,6 +147,7 @@ async fn start(args: Run) -> Result<u8, Error> {
         releases_changed: Notify::new(),
         definitions: watch::Sender::new(0),
         registered: watch::Sender::new(Vec::new()),
+        beside_another: watch::Sender::new(false),
         events,
     });
 
@@ -225,6 +226,10 @@ async fn start(args: Run) -> Result<u8, Error> {
     supervisor.spawn(
         "definitions",
         triggers::follow_definitions(context.clone(), stop.clone()),
+    );
+    supervisor.spawn(
+        "another controller",
+        triggers::follow_another(context.clone(), stop.clone()),
     );
     supervisor.spawn(
         "kinds",

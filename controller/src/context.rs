@@ -37,6 +37,8 @@ pub(crate) struct Context {
     pub(crate) definitions: watch::Sender<u64>,
     /// Kinds whose updates the API server sends to us.
     pub(crate) registered: watch::Sender<Vec<GroupKind>>,
+    /// The existing controller is registered with the API server.
+    pub(crate) beside_another: watch::Sender<bool>,
     pub(crate) events: mpsc::Sender<Event>,
 }
 

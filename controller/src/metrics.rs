@@ -91,6 +91,7 @@ pub(crate) struct Metrics {
     certificate_source: Gauge,
     watched_kinds: Gauge,
     dispensed_kinds: Gauge,
+    beside: Gauge,
     rollouts: Family<Phase, Gauge>,
     stalled: Family<Phase, Gauge>,
     in_breach: Gauge,
@@ -126,6 +127,7 @@ impl Metrics {
             certificate_source: Gauge::default(),
             watched_kinds: Gauge::default(),
             dispensed_kinds: Gauge::default(),
+            beside: Gauge::default(),
             rollouts: Family::default(),
             stalled: Family::default(),
             in_breach: Gauge::default(),
@@ -206,6 +208,11 @@ impl Metrics {
             "Kinds of workloads that the API server holds by itself, as the leader has registered them",
             self.dispensed_kinds.clone(),
         );
+        registry.register(
+            "other_controller",
+            "1 while the controller of OpenKruise Rollouts is registered too",
+            self.beside.clone(),
+        );
     }
 
     /// Names the families about Rollouts and their releases.
@@ -280,6 +287,11 @@ impl Metrics {
     /// So many kinds are held by the API server itself.
     pub(crate) fn dispenses(&self, kinds: usize) {
         self.dispensed_kinds.set(i64::try_from(kinds).unwrap_or(i64::MAX));
+    }
+
+    /// Whether the existing controller is registered too.
+    pub(crate) fn has_beside(&self, another: bool) {
+        self.beside.set(i64::from(another));
     }
 
     /// A status was written over that of before.

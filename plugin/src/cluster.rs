@@ -286,7 +286,7 @@ impl Cluster {
         // What is refused is refused there.
         let there = self.in_namespace(names::DEFAULT_NAMESPACE);
         let api = there.objects(&resource);
-        for (name, ours) in [(names::CONTROLLER, true), (names::LEGACY_CONTROLLER, false)] {
+        for (name, ours) in [(names::CONTROLLER, true), (names::LEGACY_DEPLOYMENT, false)] {
             let found = there.call("get deployments.apps", api.get_opt(name)).await?;
             let image = found.and_then(|object| {
                 let containers = object

@@ -37,6 +37,7 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
             .filter_map(|subject| of_kind(facts, subject, configuration)),
     );
     found.extend(unreachable(facts, configuration));
+    found.extend(beside(facts));
     if found.is_empty() {
         let kinds = entries()
             .filter(|entry| {
@@ -213,6 +214,18 @@ fn unreachable(facts: &Facts, configuration: &Value) -> Option<Finding> {
         names::CONTROLLER
     };
     Some(Finding::fail(Check::Registration, 7, none).command(commands::restart(deployment, &namespace)))
+}
+
+/// The registration of the existing controller, beside ours.
+fn beside(facts: &Facts) -> Option<Finding> {
+    let name = names::LEGACY_WEBHOOK_CONFIGURATION;
+    facts.registrations.configuration(name)?;
+    let text = format!(
+        "the controller of OpenKruise Rollouts is registered too, by {name}: where it runs, both write the same workloads, and where it \
+         does not, updates of labelled workloads are refused"
+    );
+    let command = format!("kubectl delete mutatingwebhookconfiguration {name}");
+    Some(Finding::fail(Check::Registration, 6, text).command(command))
 }
 
 /// The existing controller has one entry for all labelled objects.

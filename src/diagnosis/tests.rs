@@ -75,6 +75,9 @@ fn what_is_in_order_passes_every_check() {
     Check::Registration, Severity::Failure, "does not select", "kubectl delete")]
 #[case::may_fail_without_policies(Scene::healthy().with(|f| f.registrations.webhooks = Looked::Seen(vec![edited(configuration(), "/webhooks/0/failurePolicy", json!("Ignore"))])),
     Check::Registration, Severity::Failure, "policy kruise-rollout-hold-statefulset", "kubectl delete")]
+#[case::another_is_registered(Scene::healthy().with(|f| f.registrations.webhooks = Looked::Seen(vec![configuration(),
+        json!({"metadata": {"name": names::LEGACY_WEBHOOK_CONFIGURATION}})])),
+    Check::Registration, Severity::Failure, "is registered too", "kubectl delete mutatingwebhookconfiguration kruise-rollout-mutating-webhook-configuration")]
 #[case::no_endpoint(Scene::healthy().with(|f| f.registrations.endpoints = Looked::Seen(vec![])), Check::Registration, Severity::Failure,
     "no ready endpoint", "kubectl rollout restart")]
 #[case::refused(Scene::healthy().subject(|s| s.probe = Looked::Seen(Answer::Refused("failed calling webhook \"x\"".into()))),

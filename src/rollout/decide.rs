@@ -1,8 +1,9 @@
 use super::away::{tell_changes, tell_created_again};
 use super::back::{default_strategy, free, is_free};
+use super::inherited::{inherited, is_left};
 use super::observed::{Children, Observed, Proof, Stray, Target, Workload};
 use super::release::{Release, advance};
-use super::rest::{at_rest, guarded, operator_silent, unmarked};
+use super::rest::{at_rest, guarded, left_alone, operator_silent, unmarked};
 use super::status::{Draft, settled};
 use super::why;
 use super::{Action, Announcement, Decision, EditKind, Wake};
@@ -109,7 +110,6 @@ pub(super) struct Present<'a> {
 }
 
 fn govern(observed: &Observed<'_>, rollout: &Rollout) -> Decision {
-    let mut draft = Draft::new(rollout, observed.now);
     if matches!(observed.target, Target::Pending) {
         return Decision {
             actions: Vec::new(),
@@ -117,15 +117,36 @@ fn govern(observed: &Observed<'_>, rollout: &Rollout) -> Decision {
             wake: Wake::OnChange,
         };
     }
-    if rollout
-        .metadata
-        .finalizers
+    let present = present(observed);
+    let left = present.as_ref().is_some_and(|p| is_left(rollout, p.view));
+    let taken_over = present
         .as_ref()
-        .is_some_and(|f| f.iter().any(|f| f == names::LEGACY_FINALIZER))
-    {
+        .and_then(|p| inherited(rollout, p.view, observed.now));
+    let mut draft = Draft::new(taken_over.as_ref().unwrap_or(rollout), observed.now);
+    let unbinds = unbinds(observed, rollout);
+    if unbinds && !left {
         draft.act(Action::DropFinalizer);
     }
-    let present = match (&observed.target, observed.workload) {
+    course(&mut draft, observed, rollout, present.as_ref());
+    // What the existing controller has left on the workload, nobody would find once the Rollout is gone.
+    let stays = observed.keeps_held && rollout.metadata.deletion_timestamp.is_some();
+    if unbinds && left && (stays || draft.edits()) {
+        draft.act(Action::DropFinalizer);
+    }
+    draft.finish()
+}
+
+/// Whether the finalizer of the existing controller is to go. While that one may be at work, it would only set it again.
+fn unbinds(observed: &Observed<'_>, rollout: &Rollout) -> bool {
+    let finalizers = rollout.metadata.finalizers.iter().flatten();
+    let bound = finalizers
+        .into_iter()
+        .any(|finalizer| finalizer == names::LEGACY_FINALIZER);
+    bound && (!observed.beside_another || rollout.metadata.deletion_timestamp.is_some())
+}
+
+fn present<'a>(observed: &Observed<'a>) -> Option<Present<'a>> {
+    match (&observed.target, observed.workload) {
         (
             &Target::Present {
                 adapter,
@@ -144,8 +165,12 @@ fn govern(observed: &Observed<'_>, rollout: &Rollout) -> Decision {
             proof,
         }),
         _ => None,
-    };
-    if let Some(p) = &present
+    }
+}
+
+/// What becomes of the Rollout and its workload.
+fn course(draft: &mut Draft<'_>, observed: &Observed<'_>, rollout: &Rollout, present: Option<&Present<'_>>) {
+    if let Some(p) = present
         && p.view.hold().is_none()
         && p.view.partition_is_ours
     {
@@ -153,55 +178,39 @@ fn govern(observed: &Observed<'_>, rollout: &Rollout) -> Decision {
         draft.act(Action::Disown(p.workload.clone()));
     }
     if let Some(message) = refusal(observed, rollout) {
-        let_go(
-            &mut draft,
-            present.as_ref(),
-            observed.name,
-            phase::DISABLED,
-            &message,
-        );
-        draft.stalled(why::UNSUPPORTED, &message);
-        return draft.finish();
+        let ends = rollout.spec.disabled || rollout.metadata.deletion_timestamp.is_some();
+        if !ends && present.is_some_and(|p| is_left(rollout, p.view)) {
+            // Let go, the rest of a release that others have begun would go without steps.
+            return left_alone(draft, &message);
+        }
+        let_go(draft, rollout, present, phase::DISABLED, &message);
+        return draft.stalled(why::UNSUPPORTED, &message);
     }
     if rollout.metadata.deletion_timestamp.is_some() {
-        if observed.keeps_held && present.as_ref().is_some_and(|p| p.view.hold().is_some()) {
-            draft.say(
+        let held = |p: &Present<'_>| p.view.hold().is_some() || is_left(rollout, p.view);
+        if observed.keeps_held && present.is_some_and(held) {
+            return draft.say(
                 phase::TERMINATING,
                 "the Rollout is being deleted; its workload stays held",
             );
-            return draft.finish();
         }
-        let_go(
-            &mut draft,
-            present.as_ref(),
-            observed.name,
-            phase::TERMINATING,
-            "the Rollout is being deleted",
-        );
-        draft.condition(
+        let message = "the Rollout is being deleted";
+        let_go(draft, rollout, present, phase::TERMINATING, message);
+        return draft.condition(
             condition::TERMINATING,
             true,
             reason::IN_TERMINATING,
             "the workload is being handed back",
         );
-        return draft.finish();
     }
     if rollout.spec.disabled {
         let message = "spec.disabled is set: updates of the workload are not held";
-        let_go(
-            &mut draft,
-            present.as_ref(),
-            observed.name,
-            phase::DISABLED,
-            message,
-        );
-        return draft.finish();
+        return let_go(draft, rollout, present, phase::DISABLED, message);
     }
     match present {
-        Some(present) => govern_present(&mut draft, observed, rollout, &present),
-        None => absent(&mut draft, observed),
+        Some(present) => govern_present(draft, observed, rollout, present),
+        None => absent(draft, observed),
     }
-    draft.finish()
 }
 
 /// What validation refuses; it may not have been asked.
@@ -300,9 +309,14 @@ fn kind_of(observed: &Observed<'_>) -> String {
 }
 
 /// Ends governing: opens what is held, hands back the partition, removes the marks.
-fn let_go(draft: &mut Draft<'_>, present: Option<&Present<'_>>, name: &str, end: &str, message: &str) {
+fn let_go(draft: &mut Draft<'_>, rollout: &Rollout, present: Option<&Present<'_>>, end: &str, message: &str) {
     draft.drop_condition(condition::STALLED);
-    let mine = present.filter(|p| p.view.guard().is_some_and(|guard| guard.rollout == name));
+    if let Some(p) = present.filter(|p| is_left(rollout, p.view)) {
+        let patch = p.adapter.let_go_of_left(p.view);
+        edit_to_free(p.workload, EditKind::Release, patch).for_each(|action| draft.act(action));
+    }
+    let name = rollout.metadata.name.as_deref();
+    let mine = present.filter(|p| p.view.guard().map(|guard| guard.rollout.as_str()) == name);
     let Some(p) = mine.filter(|p| !is_free(p.view)) else {
         draft.say(end, message);
         draft.condition(condition::GUARDED, false, why::DISABLED, message);
@@ -391,7 +405,7 @@ fn govern_present(draft: &mut Draft<'_>, observed: &Observed<'_>, rollout: &Roll
             );
         }
         Some(_) => at_rest(draft, observed, p, &plan),
-        None => unmarked(draft, observed, p),
+        None => unmarked(draft, observed, rollout, p),
     }
     if observed.first_look {
         tell_changes(draft, p, &plan);

@@ -15,6 +15,7 @@ mod deadline;
 mod decide;
 mod forward;
 mod grant;
+mod inherited;
 mod labels;
 mod observed;
 mod passed;
@@ -27,6 +28,7 @@ pub mod why;
 
 pub(crate) use back::believes;
 pub use decide::decide;
+pub use inherited::is_left;
 pub use observed::{Children, Observed, Proof, Stray, Target, Workload};
 pub use passed::{Ending, Part, ending, part};
 pub use status::refused;

@@ -110,6 +110,8 @@ pub struct Observed<'a> {
     pub rival: Option<&'a str>,
     /// Namespace of the controller, where Rollouts are refused.
     pub own_namespace: &'a str,
+    /// The existing controller is registered with the API server: it may be at work beside us.
+    pub beside_another: bool,
     /// Pods in the way are replaced, as against named with the command that does it.
     pub replace_stuck_pods: bool,
     /// A workload whose Rollout is deleted in mid-release stays held, as against let go.

@@ -10,6 +10,7 @@ use super::back::{
 use super::deadline::{kept, overdue};
 use super::decide::Present;
 use super::forward::{enter, forward};
+use super::inherited::{BY_REVISION, is_foreign};
 use super::observed::Children;
 use super::rest::{ROLLED_BACK, end_conditions, operator_silent};
 use super::status::{Draft, progressing, settled};
@@ -46,6 +47,13 @@ enum Direction {
 pub(super) fn advance(draft: &mut Draft<'_>, release: &Release<'_>) {
     let p = release.present;
     let Some(hold) = p.view.hold() else { return };
+    let foreign = draft.before().canary_status.as_ref().is_some_and(is_foreign);
+    if foreign && p.view.stable().is_none() && p.view.observed() == Some(false) {
+        // Which revision it is that others have begun to release, only the operator can tell.
+        let phase = draft.before().phase.clone();
+        draft.say(&phase, waits_for_the_operator(p));
+        return draft.held_up = true;
+    }
     match direction(draft, p) {
         Direction::Forward => forward(draft, release, hold, false),
         Direction::Back => back(draft, release, hold),
@@ -107,8 +115,12 @@ fn wait_for_other_webhooks(draft: &mut Draft<'_>, release: &Release<'_>, until: 
     draft.wake_at(until);
 }
 
+fn waits_for_the_operator(p: &Present<'_>) -> String {
+    format!("waiting for the operator to see the change of {}", p.workload)
+}
+
 fn wait_for_the_operator(draft: &mut Draft<'_>, p: &Present<'_>) {
-    let message = format!("waiting for the operator to see the change of {}", p.workload);
+    let message = waits_for_the_operator(p);
     if draft.before().phase != phase::PROGRESSING
         && let Some(canary) = &mut draft.status.canary_status
     {
@@ -139,6 +151,8 @@ fn direction(draft: &Draft<'_>, p: &Present<'_>) -> Direction {
         (Some(Likeness::Equivalent), None) if view.observed() == Some(false) || unnamed(p) => {
             Direction::Unknown
         }
+        // Of the stable template nothing is known but the operator's name.
+        (None, None) if view.observed() == Some(false) && !known.is_empty() => Direction::Unknown,
         // Without a memory of the stable revision, an operator that tells revisions apart is believed.
         (Some(Likeness::Equivalent), None) if reported.current_revision == reported.update_revision => {
             Direction::Back
@@ -171,10 +185,8 @@ pub(super) fn stable_revision<'a>(draft: &Draft<'a>, view: &View) -> &'a str {
     let Some(canary) = &draft.before().canary_status else {
         return "";
     };
-    if view
-        .stable()
-        .is_some_and(|stable| stable.to_string() == canary.stable_template_id)
-    {
+    let stable = view.stable().map(ToString::to_string);
+    if stable.as_deref().unwrap_or(BY_REVISION) == canary.stable_template_id {
         &canary.stable_revision
     } else {
         ""

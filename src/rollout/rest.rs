@@ -4,13 +4,14 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::decide::{Present, set_label};
+use super::inherited::is_left;
 use super::observed::{Observed, Proof, Workload};
 use super::release::{no_jump, record_id, record_workload};
 use super::status::{Draft, Stall, guarded_message, holds, label_command, settled};
 use super::why;
 use super::{Action, EditKind};
 use crate::api::v1beta1::condition::{self, reason};
-use crate::api::v1beta1::{CanaryStatus, RolloutStatus, phase, step_state};
+use crate::api::v1beta1::{CanaryStatus, Rollout, RolloutStatus, phase, step_state};
 use crate::names;
 use crate::plan::Plan;
 use crate::workload::{Freedom, Likeness, TypeLabel, View};
@@ -60,24 +61,39 @@ fn lacks_label(p: &Present<'_>) -> bool {
 }
 
 fn not_governed(draft: &mut Draft<'_>, reason: &str, message: &str) {
-    draft.say(phase::DISABLED, message);
+    says_why(draft, phase::DISABLED, reason, message);
+}
+
+fn says_why(draft: &mut Draft<'_>, phase: &str, reason: &str, message: &str) {
+    draft.say(phase, message);
     draft.condition(condition::GUARDED, false, reason, message);
     draft.stalled(reason, message);
 }
 
 /// Our mark is not on the workload: see whether it can be held, then mark it.
-pub(super) fn unmarked(draft: &mut Draft<'_>, observed: &Observed<'_>, p: &Present<'_>) {
+pub(super) fn unmarked(draft: &mut Draft<'_>, observed: &Observed<'_>, rollout: &Rollout, p: &Present<'_>) {
     if lacks_label(p) {
         return set_label(draft, p);
     }
+    let left = is_left(rollout, p.view);
+    // What has been told of a release that is to be taken over stays told.
+    let phase = if left {
+        draft.before().phase.clone()
+    } else {
+        phase::DISABLED.to_owned()
+    };
     if let Some((reason, message)) = unfit(observed, p) {
-        return not_governed(draft, reason, &message);
+        return says_why(draft, &phase, reason, &message);
     }
-    if p.view
-        .marks
-        .hold
-        .as_ref()
-        .is_some_and(|hold| !hold.is_echoed_by(p.view.partition))
+    if left && p.adapter.partition_path().is_none() {
+        return left_alone(draft, &not_taken_over(p, rollout));
+    }
+    if !left
+        && p.view
+            .marks
+            .hold
+            .as_ref()
+            .is_some_and(|hold| !hold.is_echoed_by(p.view.partition))
     {
         // Somebody has copied an object that was held and given it a partition of its own: the marks would take that away.
         let unmark = p.adapter.release(p.view, Freedom::Free);
@@ -89,11 +105,33 @@ pub(super) fn unmarked(draft: &mut Draft<'_>, observed: &Observed<'_>, p: &Prese
             message,
             retry,
         } => {
-            not_governed(draft, reason, message);
+            says_why(draft, &phase, reason, message);
             retry_guard(draft, *retry);
         }
         Proof::Unknown | Proof::Outdated | Proof::Proven => draft.act(Action::Guard),
     }
+}
+
+/// In a release that the existing controller has begun, it keeps pods of kinds without a partition back by being at work: which of
+/// them are to be kept is known to it alone.
+fn not_taken_over(p: &Present<'_>, rollout: &Rollout) -> String {
+    let metadata = &rollout.metadata;
+    let (name, namespace) = (
+        metadata.name.as_deref().unwrap_or_default(),
+        metadata.namespace.as_deref().unwrap_or_default(),
+    );
+    format!(
+        "{} is in a release that another controller has begun, and of its kind none is taken over: nothing moves. End it there, or \
+         let the rest of it go without steps: kubectl patch rollout {name} -n {namespace} --type=merge -p \
+         '{{\"spec\":{{\"disabled\":true}}}}'",
+        p.workload
+    )
+}
+
+/// A release that the existing controller has begun stands still: nothing is done to it, and what has been told of it stays told.
+pub(super) fn left_alone(draft: &mut Draft<'_>, message: &str) {
+    let phase = draft.before().phase.clone();
+    says_why(draft, &phase, why::LEFT, message);
 }
 
 fn retry_guard(draft: &mut Draft<'_>, retry: Timestamp) {

@@ -115,6 +115,13 @@ pub const TRANSITIONS: &[Transition] = &[
         on: BY_PAUSE,
     },
     Transition {
+        from: &[phase::PROGRESSING],
+        when: "another controller has begun the release, and has left its last step, which was approved or needed no approval",
+        to: step_state::STEP_READY,
+        does: "nothing yet",
+        on: "by itself",
+    },
+    Transition {
         from: &[step_state::STEP_UPGRADE],
         when: "the step's pods are ready, and it has a pause",
         to: step_state::STEP_PAUSED,

@@ -12,6 +12,7 @@ mod deadline;
 mod documented;
 mod driven;
 mod found;
+mod inherited;
 mod kinds;
 mod known;
 mod labels;

@@ -14,6 +14,8 @@ pub const LABEL_WRONG: &str = "LabelWrong";
 pub const STRATEGY: &str = "UnsupportedUpdateStrategy";
 /// Guarded=False, Stalled: an older Rollout governs the workload.
 pub const CONFLICT: &str = "Conflict";
+/// Guarded=False, Stalled: another controller has begun a release of the workload that is not carried on.
+pub const LEFT: &str = "ReleaseOfAnotherController";
 /// Guarded=False, Stalled: the workload has no `spec.template`.
 pub const NO_TEMPLATE: &str = "NoTemplate";
 /// Guarded=False, Stalled: the kind could not be registered with admission.
@@ -83,6 +85,8 @@ pub mod event {
     pub const KEPT_HELD: &str = "KeptHeld";
     /// A release ends with the default strategy, since the API server would refuse the one that was asked for.
     pub const DEFAULT_STRATEGY: &str = "DefaultStrategy";
+    /// On the registration of another controller of Rollouts: both would write the same objects.
+    pub const TWO_CONTROLLERS: &str = "TwoControllers";
     /// A pod that blocked the way was deleted.
     pub const STUCK_POD_REPLACED: &str = "StuckPodReplaced";
     /// A template could not be recorded for undo.

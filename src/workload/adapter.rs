@@ -118,6 +118,18 @@ pub trait Adapter: std::fmt::Debug + Send + Sync {
         ))
     }
 
+    /// Marks a workload that the existing controller has left in the middle of a release: what it exposes is granted, and nothing else.
+    /// What people asked for in a partition it does not remember, and at its end there is none; here it is 0 then, which has the
+    /// same effect and which every schema takes.
+    fn take_over(&self, view: &View, rollout: &str) -> PatchBuilder {
+        write::take_over(self.paths(), view, rollout)
+    }
+
+    /// Ends what the existing controller has left in the middle of a release: the rest is released.
+    fn let_go_of_left(&self, view: &View) -> PatchBuilder {
+        write::let_go_of_left(self.paths(), view)
+    }
+
     /// What to move towards what is granted, of a kind whose operator is kept from moving pods. Called again on a world in which all
     /// is done, it wants nothing.
     fn drive(&self, _: &Driven<'_>) -> Drive {

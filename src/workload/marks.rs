@@ -24,6 +24,12 @@ impl Guard {
         format!("{uid}/{rollout}/{stable}")
     }
 
+    /// The mark's text in a release that another controller has begun: which template was stable is not known.
+    #[must_use]
+    pub fn text_of_left(uid: &str, rollout: &str) -> String {
+        format!("{uid}/{rollout}/unknown")
+    }
+
     fn read(text: &str) -> Option<Self> {
         let mut parts = text.splitn(3, '/');
         let (uid, rollout) = (parts.next()?, parts.next()?);
@@ -129,6 +135,9 @@ pub struct Marks {
     pub guard: Option<Guard>,
     /// Present during a release.
     pub hold: Option<Hold>,
+    /// Name of the Rollout for which the existing controller has left a release in the middle. It knows
+    /// [`names::IN_PROGRESSING`], and no other mark of ours.
+    pub left_for: Option<String>,
 }
 
 impl Marks {
@@ -145,9 +154,23 @@ impl Marks {
                 .and_then(Original::read)
                 .unwrap_or(Original::Absent),
         });
+        let ours = [
+            names::GUARDED_BY,
+            names::GRANTED_PARTITION,
+            names::ORIGINAL_PARTITION,
+        ];
+        let named = |mark: &str, member: &str| -> Option<String> {
+            let mark: Value = serde_json::from_str(text(mark)?).ok()?;
+            mark[member].as_str().map(str::to_owned)
+        };
+        let left = || {
+            named(names::IN_PROGRESSING, "rolloutName").or_else(|| named(names::LEGACY_CONTROL_INFO, "name"))
+        };
+        let marked = ours.iter().any(|mark| annotations.contains_key(*mark));
         Self {
             guard: text(names::GUARDED_BY).and_then(Guard::read),
             hold,
+            left_for: if marked { None } else { left() },
         }
     }
 
@@ -227,6 +250,37 @@ mod tests {
         let marks = marks(json!({names::GUARDED_BY: Guard::text("u1", "ro", &stable)}));
         assert_eq!(marks.guard_of("u1").unwrap().stable, Some(stable));
         assert_eq!(marks.guard_of("u2"), None);
+    }
+
+    #[test]
+    fn what_the_existing_controller_leaves_names_its_rollout() {
+        let left = |annotations| marks(annotations).left_for;
+        let owner = json!({"kind": "BatchRelease", "name": "ro", "uid": "b"}).to_string();
+        let by_webhook = json!({names::IN_PROGRESSING: in_progressing("ro")});
+        let in_release =
+            json!({names::IN_PROGRESSING: in_progressing("ro"), names::LEGACY_CONTROL_INFO: owner});
+        let at_the_end = json!({names::LEGACY_CONTROL_INFO: owner});
+        for annotations in [by_webhook, in_release, at_the_end] {
+            assert_eq!(left(annotations.clone()).as_deref(), Some("ro"), "{annotations}");
+        }
+        for ours in [
+            names::GUARDED_BY,
+            names::GRANTED_PARTITION,
+            names::ORIGINAL_PARTITION,
+        ] {
+            assert_eq!(
+                left(json!({names::IN_PROGRESSING: in_progressing("ro"), ours: "x"})),
+                None,
+                "{ours}"
+            );
+        }
+        for unreadable in ["", "{}", "true", r#"{"rolloutName":1}"#] {
+            assert_eq!(
+                left(json!({names::IN_PROGRESSING: unreadable})),
+                None,
+                "{unreadable}"
+            );
+        }
     }
 
     #[test]

@@ -200,6 +200,28 @@ impl Means {
         }
     }
 
+    /// What to restore where the existing controller has left a release in the middle, by its annotations in `object`.
+    pub(super) fn left(&self, object: &Value) -> Original {
+        let Self::Held(held) = self else {
+            return Original::Partition(Partition::Count(0));
+        };
+        let strategy = object["metadata"]["annotations"][names::LEGACY_STRATEGY].as_str();
+        let strategy: Value = strategy
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default();
+        let asked = |field: &HeldField| match field.fixed {
+            Fixed::Text(_) => Some(json!("RollingUpdate")),
+            Fixed::Absent => Some(strategy["rollingUpdate"].clone()).filter(Value::is_object),
+            Fixed::True => None,
+        };
+        Original::Fields(
+            held.fields
+                .iter()
+                .filter_map(|field| Some((field.key(), asked(field)?)))
+                .collect(),
+        )
+    }
+
     /// What people ask for after a write to a held object, when this was it before. A field that the write leaves alone, or leaves
     /// as it is held, is no wish; but an object that has neither our marks nor what we have set was written as a whole by somebody who
     /// does not know of these, and asks for all that it has.

@@ -109,14 +109,18 @@ fn reported(paths: &Paths, object: &Value) -> Result<Reported, FieldError> {
     })
 }
 
-/// What the hold is part of, and our annotations. A map of annotations or labels that is there is kept, if empty, since it must not
+fn is_mark(name: &str) -> bool {
+    name == names::GUARDED_BY || names::RELEASE_MARKS.contains(&name) || names::LEGACY_MARKS.contains(&name)
+}
+
+/// What the hold is part of, our annotations, and those of the existing controller. A map of annotations or labels that is there is kept, if empty, since it must not
 /// be written anew.
 fn skeleton(paths: &Paths, object: &Value) -> Value {
     let mut metadata = Map::new();
     if let Some(annotations) = object["metadata"]["annotations"].as_object() {
         let ours = annotations
             .iter()
-            .filter(|(name, _)| *name == names::GUARDED_BY || names::RELEASE_MARKS.contains(&name.as_str()))
+            .filter(|(name, _)| is_mark(name))
             .map(|(name, value)| (name.clone(), value.clone()));
         metadata.insert("annotations".to_owned(), Value::Object(ours.collect()));
     }

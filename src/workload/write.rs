@@ -66,6 +66,49 @@ pub(super) fn release(paths: &Paths, view: &View, freedom: Freedom) -> PatchBuil
     }
 }
 
+/// See [`super::Adapter::take_over`].
+pub(super) fn take_over(paths: &Paths, view: &View, rollout: &str) -> PatchBuilder {
+    let exposed = view.partition_in_force() < i64::from(view.replicas);
+    let (granted, mut patch) = if exposed {
+        (view.partition_in_force(), left_write(view))
+    } else {
+        let hold = names::HOLD_PARTITION;
+        (hold, paths.means.put(left_write(view), hold))
+    };
+    for (mark, value) in [
+        (names::GUARDED_BY, Guard::text_of_left(&view.uid, rollout)),
+        (names::IN_PROGRESSING, marks::in_progressing(rollout)),
+        (names::GRANTED_PARTITION, granted.to_string()),
+        (names::ORIGINAL_PARTITION, paths.means.left(&view.skeleton).text()),
+    ] {
+        patch = patch.set(&annotation(mark), json!(value));
+    }
+    without_left(patch)
+}
+
+/// See [`super::Adapter::let_go_of_left`].
+pub(super) fn let_go_of_left(paths: &Paths, view: &View) -> PatchBuilder {
+    let original = paths.means.left(&view.skeleton);
+    let patch = paths.means.restore(left_write(view), &original);
+    without_left(patch.remove(&annotation(names::IN_PROGRESSING)))
+}
+
+/// A patch that applies only to the object that was read, with the marks that the existing controller has left.
+fn left_write(view: &View) -> PatchBuilder {
+    let mut patch = guarded_write(view);
+    for mark in [names::IN_PROGRESSING, names::LEGACY_CONTROL_INFO] {
+        if let Some(text) = view.skeleton["metadata"]["annotations"].get(mark) {
+            patch = patch.test(annotation(mark), text.clone());
+        }
+    }
+    patch
+}
+
+fn without_left(patch: PatchBuilder) -> PatchBuilder {
+    let marks = names::LEGACY_MARKS.iter();
+    marks.fold(patch, |patch, mark| patch.remove(&annotation(mark)))
+}
+
 /// A patch that applies only to the object that was read: same UID, same generation, same guard and grant.
 fn guarded_write(view: &View) -> PatchBuilder {
     let mut patch = PatchBuilder::new(view.skeleton.clone())

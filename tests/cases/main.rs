@@ -30,6 +30,7 @@ mod kept;
 mod kinds;
 mod kruise;
 mod live;
+mod migration;
 mod native;
 mod odd;
 mod old_servers;

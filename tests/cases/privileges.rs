@@ -23,10 +23,12 @@ const EXCUSED: [(&str, &str, &str, &str); 1] = [(
     "get",
     "the lease is read again when two replicas wrote it at the same moment",
 )];
-/// The roles of kinds whose pods the controller moves itself. Their cases run under these rights, and use them.
-const ELSEWHERE: [&str; 2] = [
+/// The roles of kinds whose pods the controller moves itself, and of what another controller has left. Their cases run under these
+/// rights, and use them.
+const ELSEWHERE: [&str; 3] = [
     "kruise-rollout-controller-deployments",
     "kruise-rollout-controller-daemonsets",
+    "kruise-rollout-controller-batchreleases",
 ];
 /// The operators of these kinds do not run here; `mystatefulapps` stand for them, since every kind goes the same way.
 const ALIKE: &str = "apps.kruise.io";

@@ -41,6 +41,11 @@ pub(super) fn documents(args: &Manifests, area: &Area) -> Result<Vec<Document>, 
             &["clonesets", "daemonsets", "statefulsets"],
         )
         .into(),
+        Document {
+            comment: Some(MIGRATION_HINT.to_owned()),
+            notes: Vec::new(),
+            object: migration(),
+        },
         cluster_role_binding(area).into(),
         namespace_role(namespace),
         role_binding(namespace).into(),
@@ -278,6 +283,18 @@ fn daemonsets() -> Value {
             { "apiGroups": ["apps"], "resources": ["controllerrevisions"], "verbs": ["get", "list", "watch"] },
             { "apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete"] },
         ]),
+    )
+}
+
+const MIGRATION_HINT: &str = "Takes away what the controller of OpenKruise Rollouts has left of a release that it had begun.\n\
+     Where that one has never run, this ClusterRole may be left out.";
+
+/// Lets the controller remove the objects by which the existing one carries out releases.
+fn migration() -> Value {
+    cluster_role(
+        &format!("{}-{}", names::CLUSTER_ROLE, names::LEGACY_RELEASES),
+        &[names::AGGREGATE_TO_CONTROLLER],
+        json!([{ "apiGroups": [names::GROUP], "resources": [names::LEGACY_RELEASES], "verbs": ["get", "patch", "delete"] }]),
     )
 }
 

@@ -195,6 +195,7 @@ fn the_controllers_role_gathers_what_is_labelled() {
             "kruise-rollout-controller-statefulsets",
             "kruise-rollout-controller-deployments",
             "kruise-rollout-controller-kruise",
+            "kruise-rollout-controller-batchreleases",
         ]
     );
 }

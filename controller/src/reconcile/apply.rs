@@ -8,7 +8,8 @@ use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::names;
 use kruise_rollout::rollout::{EditKind, Workload};
 use kruise_rollout::workload::{TemplateId, adapter_for};
-use kube::api::{DeleteParams, DynamicObject, Patch, Preconditions};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, Preconditions};
+use kube::core::GroupVersionKind;
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
@@ -162,26 +163,67 @@ pub(super) async fn confirm(context: &Context, key: &Key, snapshot: &Snapshot) -
     Err(Error::Back)
 }
 
-/// Removes the finalizer of another controller from the Rollout.
+/// Removes what the existing controller has left of its own: first its object of the release, then the finalizer of the Rollout, by
+/// which that is found.
 pub(super) async fn drop_finalizer(context: &Context, key: &Key, snapshot: &Snapshot) -> Result<(), Error> {
-    let finalizers = snapshot
-        .rollout
-        .as_ref()
-        .and_then(|rollout| rollout.metadata.finalizers.as_ref());
-    let Some(index) = finalizers.and_then(|f| f.iter().position(|f| f == names::LEGACY_FINALIZER)) else {
+    let Some(rollout) = &snapshot.rollout else {
         return Ok(());
     };
-    let path = PointerBuf::from_tokens(["metadata", "finalizers", &index.to_string()]);
-    let test = TestOperation {
-        path: path.clone(),
-        value: Value::from(names::LEGACY_FINALIZER),
+    let Some(patch) = without_finalizer(&rollout.metadata, names::LEGACY_FINALIZER) else {
+        return Ok(());
     };
-    let patch: Patch<()> = Patch::Json(JsonPatch(vec![
-        PatchOperation::Test(test),
-        PatchOperation::Remove(RemoveOperation { path }),
-    ]));
+    drop_release(context, key, rollout).await?;
     let api: Api<Rollout> = Api::namespaced(context.client.clone(), &key.namespace);
     let rollout = api.patch(&key.name, &patch_params(), &patch).await?;
     context.look_at(context.world.put_answered_rollout(rollout));
     Ok(())
+}
+
+/// Removes the object that the existing controller makes of a release, with its finalizer: nobody else would, and neither it nor its
+/// namespace could ever go.
+async fn drop_release(context: &Context, key: &Key, rollout: &Rollout) -> Result<(), Error> {
+    let gvk = GroupVersionKind::gvk(names::GROUP, names::VERSION, "BatchRelease");
+    let kind = ApiResource::from_gvk_with_plural(&gvk, names::LEGACY_RELEASES);
+    let api: Api<DynamicObject> = Api::namespaced_with(context.client.clone(), &key.namespace, &kind);
+    let found = match api.get_metadata(&key.name).await {
+        Ok(found) => found,
+        // Nor is there such a kind where the existing controller has been removed, nor always the right to it.
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let mut owners = found.owner_references().iter();
+    if !owners.any(|owner| Some(&owner.uid) == rollout.metadata.uid.as_ref()) {
+        return Ok(());
+    }
+    let only = DeleteParams::default().preconditions(Preconditions {
+        uid: found.metadata.uid.clone(),
+        resource_version: None,
+    });
+    // Where it has no finalizer, it is gone with the first request.
+    let gone = |error: &kube::Error| matches!(error, kube::Error::Api(status) if status.code == 404);
+    if let Some(patch) = without_finalizer(&found.metadata, names::LEGACY_RELEASE_FINALIZER) {
+        api.patch(&key.name, &patch_params(), &patch)
+            .await
+            .map(drop)
+            .or_else(|error| if gone(&error) { Ok(()) } else { Err(error) })?;
+    }
+    match api.delete(&key.name, &only).await {
+        Err(error) if !gone(&error) => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The patch that takes a finalizer away; `None` where it is not there.
+fn without_finalizer(metadata: &ObjectMeta, finalizer: &str) -> Option<Patch<()>> {
+    let mut finalizers = metadata.finalizers.iter().flatten();
+    let index = finalizers.position(|present| present == finalizer)?;
+    let path = PointerBuf::from_tokens(["metadata", "finalizers", &index.to_string()]);
+    let test = TestOperation {
+        path: path.clone(),
+        value: Value::from(finalizer),
+    };
+    Some(Patch::Json(JsonPatch(vec![
+        PatchOperation::Test(test),
+        PatchOperation::Remove(RemoveOperation { path }),
+    ])))
 }

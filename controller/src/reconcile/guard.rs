@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use json_patch::Patch as JsonPatch;
 use kruise_rollout::lens::PatchBuilder;
 use kruise_rollout::names;
-use kruise_rollout::rollout::{Proof, Workload, why};
+use kruise_rollout::rollout::{Proof, Workload, is_left, why};
 use kruise_rollout::workload::{Adapter, Guard, NotKept, View, adapter_for};
 use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
@@ -117,6 +117,13 @@ async fn prove(context: &Context, key: &Key, snapshot: &Snapshot, workload: &Wor
     can_be_held(&api, &subject, workload).await?;
     let marked = match subject.view.guard() {
         Some(guard) if guard.rollout == key.name => object,
+        _ if is_left(rollout, &subject.view) => {
+            // Which template was stable is not known, so there is none to record.
+            let patch: Patch<()> = Patch::Json(adapter.take_over(&subject.view, &key.name).build());
+            let taken = api.patch(&workload.name, &patch_params(), &patch).await?;
+            tracing::info!(rollout = %key, %workload, "Takes over a release that another controller has begun.");
+            taken
+        }
         _ => {
             record::record(context, rollout, &subject.template).await?;
             mark(&api, &subject, key, &object).await?
@@ -159,6 +166,12 @@ impl Subject {
         PatchBuilder::new(self.view.skeleton.clone())
             .test(["metadata", "uid"], json!(self.view.uid))
             .test(["metadata", "generation"], json!(self.view.generation))
+    }
+
+    /// Asks for everything beside a probe: a workload that is held already would look held without anybody's doing.
+    fn opened(&self) -> JsonPatch {
+        let open = PatchBuilder::new(self.view.skeleton.clone());
+        self.adapter.paths().means.put(open, 0).build()
     }
 }
 
@@ -256,14 +269,24 @@ async fn mark(
         .await?)
 }
 
+/// Takes the guard mark away, and those that came with it where a release was taken over: the next attempt finds it as it was left.
 async fn unmark(
     api: &Api<DynamicObject>,
     subject: &Subject,
     workload: &Workload,
 ) -> Result<DynamicObject, Stop> {
-    let path = ["metadata", "annotations", names::GUARDED_BY];
+    let path = |mark: &'static str| ["metadata", "annotations", mark];
     let text = subject.view.skeleton["metadata"]["annotations"][names::GUARDED_BY].clone();
-    let patch: Patch<()> = Patch::Json(subject.patch().test(path, text).remove(&path).build());
+    let patch = subject.patch().test(path(names::GUARDED_BY), text);
+    let marks = [
+        names::GUARDED_BY,
+        names::GRANTED_PARTITION,
+        names::ORIGINAL_PARTITION,
+    ];
+    let patch = marks
+        .into_iter()
+        .fold(patch, |patch, mark| patch.remove(&path(mark)));
+    let patch: Patch<()> = Patch::Json(patch.build());
     Ok(api.patch(&workload.name, &patch_params(), &patch).await?)
 }
 
@@ -277,14 +300,22 @@ async fn is_held(
 ) -> Result<(), Stop> {
     let configuration = context.area.name(names::WEBHOOK_CONFIGURATION);
     let deadline = Instant::now() + ACTIVE_WITHIN;
-    let mut probe = probe_annotation(subject);
+    // Where a release was taken over, the workload is held already.
+    let held_already = subject.view.hold().is_some();
+    let opened = |mut probe: JsonPatch| {
+        if held_already {
+            probe.0.extend(subject.opened().0);
+        }
+        probe
+    };
+    let mut probe = opened(probe_annotation(subject));
     let mut pause = LOOK_AGAIN;
     loop {
         let refusal = match send(api, workload, &dry_run_params(), probe.clone()).await {
             Ok(answer) if held(subject, &answer) => return Ok(()),
             Ok(answer) if answer["spec"]["template"] == subject.template => {
                 // The schema drops annotations of the template; an image it must have.
-                match probe_image(subject) {
+                match probe_image(subject).map(opened) {
                     Some(by_image) if by_image != probe => {
                         probe = by_image;
                         continue;
@@ -333,9 +364,7 @@ pub(crate) async fn is_held_by_policies(context: &Context, place: &Place) -> Res
     };
     for probe in [Some(probe_annotation(&subject)), probe_image(&subject)] {
         let Some(mut probe) = probe else { break };
-        let open = PatchBuilder::new(subject.view.skeleton.clone());
-        let open = adapter.paths().means.put(open, 0);
-        probe.0.extend(open.build().0);
+        probe.0.extend(subject.opened().0);
         match send(&api, &place.workload, &params, probe).await {
             // The schema drops annotations of the template; an image it must have.
             Ok(answer) if answer["spec"]["template"] == subject.template => {}

@@ -247,6 +247,7 @@ fn observe<'a>(context: &'a Context, key: &'a Key, snapshot: &'a Snapshot, now: 
             .collect(),
         rival: snapshot.rival.as_deref(),
         own_namespace: context.area.own(),
+        beside_another: *context.beside_another.borrow(),
         replace_stuck_pods: context.replace_stuck_pods,
         keeps_held: context.keeps_held,
         first_look: snapshot.first_look,

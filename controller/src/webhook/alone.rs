@@ -62,6 +62,7 @@ pub(super) fn context() -> kube::Result<Context> {
         releases_changed: Notify::new(),
         definitions: watch::Sender::new(0),
         registered: watch::Sender::new(Vec::new()),
+        beside_another: watch::Sender::new(false),
         events,
     })
 }

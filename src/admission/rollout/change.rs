@@ -21,7 +21,9 @@ impl Review {
             );
         }
         let (style, new_style) = (Style::of(&before.strategy), Style::of(&after.strategy));
-        if style.name != new_style.name {
+        // What is not carried out may always go: a release that another controller has begun stands still until it has.
+        let batches_now = style.name == EXTRA && new_style.name == BATCHES;
+        if style.name != new_style.name && !batches_now {
             frozen.refuse(
                 self,
                 "spec.strategy",
@@ -30,7 +32,7 @@ impl Review {
             );
             return;
         }
-        if style.routings != new_style.routings {
+        if style.routings != new_style.routings && !new_style.routings.is_empty() {
             let field = format!("{}.trafficRoutings", style.field);
             frozen.refuse(self, &field, "changed", "the traffic routing");
         }
@@ -87,6 +89,10 @@ impl Frozen {
     }
 }
 
+/// How a [`Style`] is called whose pods are replaced in batches, and how one that adds a workload for the new pods.
+const BATCHES: &str = "batches";
+const EXTRA: &str = "an extra workload";
+
 /// The parts of a strategy that a release depends on as a whole.
 struct Style<'a> {
     name: &'static str,
@@ -109,7 +115,7 @@ impl<'a> Style<'a> {
         let canary = strategy.canary.as_ref();
         let extra = canary.is_some_and(|canary| canary.enable_extra_workload_for_canary);
         Self {
-            name: if extra { "an extra workload" } else { "batches" },
+            name: if extra { EXTRA } else { BATCHES },
             field: CANARY,
             steps: canary.map_or(0, |canary| canary.steps.len()),
             routings: canary.map_or(&[], |canary| canary.traffic_routings.as_slice()),

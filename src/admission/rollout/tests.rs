@@ -326,6 +326,19 @@ fn a_release_keeps_its_workload_style_and_number_of_steps(#[case] edit: Edit, #[
     }
 }
 
+/// A release that another controller has begun goes on once this has gone.
+#[rstest]
+#[case::routing(|old: &mut Rollout| edit_canary(old).traffic_routings.push(Default::default()))]
+#[case::style(|old: &mut Rollout| edit_canary(old).enable_extra_workload_for_canary = true)]
+fn what_is_not_carried_out_may_go_during_a_release(#[case] edit: Edit) {
+    let mut old = good();
+    edit(&mut old);
+    assert_eq!(
+        refusals(&good(), Some(&stored(old, phase::PROGRESSING))),
+        Vec::<String>::new()
+    );
+}
+
 #[rstest]
 #[case::replicas(|new: &mut Rollout| edit_canary(new).steps[0].replicas = Some(2.into()))]
 #[case::pause(|new: &mut Rollout| edit_canary(new).steps[0].pause.duration = Some(5))]

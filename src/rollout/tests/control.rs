@@ -11,7 +11,8 @@ use crate::api::v1beta1::{Rollout, RolloutStatus, step_state};
 use crate::lens::FieldError;
 use crate::names;
 use crate::rollout::{
-    Action, Children, Decision, Observed, PodPatch, Proof, Stray, Target, Wake, Workload, decide, refused,
+    Action, Children, Decision, Observed, PodPatch, Proof, Stray, Target, Wake, Workload, decide, is_left,
+    refused,
 };
 use crate::workload::{Guard, PodView, Trouble, View};
 
@@ -133,6 +134,7 @@ impl World {
             strays,
             rival: self.rival,
             own_namespace: names::DEFAULT_NAMESPACE,
+            beside_another: self.beside_another,
             replace_stuck_pods: self.replaces,
             keeps_held: self.keeps_held,
             first_look,
@@ -360,7 +362,15 @@ impl World {
         }
         let view = self.view();
         let text = Guard::text(&view.uid, ROLLOUT, &view.template);
-        if view.guard().is_none() && view.hold().is_none() {
+        let left = seen
+            .rollout
+            .as_ref()
+            .is_some_and(|rollout| is_left(rollout, &view));
+        if left {
+            let mut new = now;
+            json_patch::patch(&mut new, &self.adapter.take_over(&view, ROLLOUT).build()).unwrap();
+            self.put_step(seen, new)?;
+        } else if view.guard().is_none() && view.hold().is_none() {
             let mut new = now;
             json_patch::merge(
                 &mut new,

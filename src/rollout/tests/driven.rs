@@ -79,6 +79,7 @@ fn look(object: &Value, seen: Option<(&[Revision], &[PodView])>) -> Decision {
         strays: Vec::new(),
         rival: None,
         own_namespace: "kruise-rollout",
+        beside_another: false,
         replace_stuck_pods: false,
         keeps_held: false,
         first_look: false,

@@ -54,6 +54,7 @@ fn look(kind: &GroupKind, object: &Value) -> Decision {
         strays: Vec::new(),
         rival: None,
         own_namespace: "kruise-rollout",
+        beside_another: false,
         replace_stuck_pods: true,
         keeps_held: false,
         first_look: false,

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::cluster::Operator;
 use super::users::wants;
-use super::world::{Pod, Seen, World, revision};
+use super::world::{Pod, Seen, World, revision, template};
 use crate::api::v1beta1::{CanaryStrategy, RolloutStatus, phase, step_state};
 use crate::names;
 use crate::plan::{Pause, Plan};
@@ -95,6 +95,12 @@ impl World {
         }
         let reach = self.oracle.reach.get(&template.to_string())?;
         Some(self.plan()?.step(reach.step).exposure.max(reach.before))
+    }
+
+    /// Somebody else has begun a release, from the template with this image.
+    pub(super) fn oracle_knows_stable(&mut self, image: &str) {
+        self.oracle.free = true;
+        self.oracle.stable = Some(revision(&template(image)));
     }
 
     /// Steps that go on by themselves do so at most as fast as this.
@@ -262,7 +268,8 @@ impl World {
     /// both say which one is stable.
     fn sees_marks_of_ours(&mut self, old: &View, new: &View) {
         self.oracle.marked_by_others &= old.guard() == new.guard();
-        if old.guard().is_none() && new.guard().is_some() {
+        // In a release that others have begun the mark does not say.
+        if old.guard().is_none() && new.stable().is_some() {
             self.oracle.stable = Some(revision(&self.object()["spec"]["template"]));
         } else if old.hold().is_none()
             && new.hold().is_some()

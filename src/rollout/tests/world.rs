@@ -94,6 +94,8 @@ pub(super) struct World {
     pub(super) replaces: bool,
     /// A workload that loses its Rollout in mid-release stays held.
     pub(super) keeps_held: bool,
+    /// The existing controller is registered.
+    pub(super) beside_another: bool,
     /// An older Rollout for the same workload.
     pub(super) rival: Option<&'static str>,
     /// The controller's memory: the proof, whether its pod watch is filled, and whether it has had its first look.
@@ -246,6 +248,7 @@ impl World {
             broken: BTreeSet::new(),
             replaces: true,
             keeps_held: false,
+            beside_another: false,
             rival: None,
             proof: Proof::Unknown,
             watching: false,

@@ -212,3 +212,23 @@ fn what_is_ours_in_managed_fields_is_told() {
         assert_eq!(deployments().view(&object).unwrap().partition_is_ours, expected);
     }
 }
+
+/// The existing controller keeps what people asked for in an annotation.
+#[test]
+fn what_the_existing_controller_has_left_of_a_deployment_is_let_go() {
+    let strategy = json!({"rollingStyle": "Partition", "partition": 1, "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+    let mut object = json!({
+        "metadata": {"uid": "u", "generation": 3, "annotations": {
+            names::IN_PROGRESSING: r#"{"rolloutName":"ro"}"#, names::LEGACY_STRATEGY: strategy.to_string()}},
+        "spec": {"replicas": 5, "paused": true, "strategy": {"type": "Recreate"}},
+    });
+    let view = deployments().view(&object).unwrap();
+    json_patch::patch(&mut object, &deployments().let_go_of_left(&view).build()).unwrap();
+    assert_eq!(
+        object,
+        json!({
+            "metadata": {"uid": "u", "generation": 3, "annotations": {}},
+            "spec": {"replicas": 5, "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}},
+        })
+    );
+}

@@ -1,0 +1,7 @@
+//! From the controller of OpenKruise Rollouts to ours: it stops in any state, with nothing tidied up, and ours starts.
+
+mod ends;
+mod left;
+mod states;
+mod switch;
+mod versions;
