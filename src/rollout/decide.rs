@@ -439,7 +439,7 @@ fn progressing_or_initial(draft: &Draft<'_>) -> &'static str {
 
 /// Sets the workload-type label. Somebody may be setting labels too: those are neither lost nor overwritten.
 pub(super) fn set_label(draft: &mut Draft<'_>, p: &Present<'_>) {
-    let patch = PatchBuilder::new(p.view.skeleton.clone())
+    let patch = PatchBuilder::new(p.view.skeleton.value())
         .test(["metadata", "uid"], p.view.uid.clone().into())
         .test(
             ["metadata", "resourceVersion"],

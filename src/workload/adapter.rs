@@ -111,7 +111,7 @@ pub trait Adapter: std::fmt::Debug + Send + Sync {
     /// What is to be told of [`Self::release`] where it does not restore what people asked for, since the API server would refuse that.
     fn default_strategy(&self, view: &View) -> Option<String> {
         let means = &self.paths().means;
-        let refused = means.refused(&view.skeleton, &view.hold()?.original)?;
+        let refused = means.refused(&view.skeleton.value(), &view.hold()?.original)?;
         let path = means.strategy()?.join(".");
         Some(format!(
             "{path} gets its default: the API server would refuse what was asked for, {refused}. Write the one that you want"

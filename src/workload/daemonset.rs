@@ -104,7 +104,7 @@ impl Adapter for DaemonSet {
 
 /// How many nodes may be without an available pod: what people allow, one at the least.
 fn max_unavailable(view: &View) -> u32 {
-    let written = &view.skeleton["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"];
+    let written = &view.skeleton.value()["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"];
     let amount = serde_json::from_value::<IntOrPercent>(written.clone())
         .ok()
         .and_then(|written| written.amount().ok());

@@ -163,7 +163,7 @@ fn set(revision: &Revision, pods: &[PodView]) -> Set {
 /// How many pods more and less than its size the strategy allows that people ask for, as Kubernetes itself reads it. With `Recreate`
 /// none may be more, and all be less.
 fn bounds(view: &View) -> Bounds {
-    let asked = PATHS.means.as_asked(&view.skeleton, view.hold());
+    let asked = PATHS.means.as_asked(&view.skeleton.value(), view.hold());
     let replicas = view.replicas;
     if Field::<String>::at(TYPE).peek(&asked).as_deref() == Some(RECREATE) {
         return Bounds {

@@ -24,8 +24,7 @@ pub mod template;
 pub mod trouble;
 mod write;
 
-use serde_json::Value;
-
+use crate::lens::AtRest;
 use crate::names;
 
 pub use adapter::{ADAPTERS, Adapter, Freedom, UpdateOrder, adapter_for};
@@ -144,7 +143,7 @@ pub struct View {
     /// time. No fact of the object, but one that those remember who write it.
     pub rewritten: Option<jiff::Timestamp>,
     /// The parts of the object that our patches touch, for [`crate::lens::PatchBuilder`].
-    pub skeleton: Value,
+    pub skeleton: AtRest,
 }
 
 impl View {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::means::parts;
 use super::paths::{Paths, Replicas};
 use super::{Marks, Reported, TypeLabel, UpdateOrder, View, release_id};
-use crate::lens::{Field, FieldError};
+use crate::lens::{AtRest, Field, FieldError};
 use crate::names;
 
 const UID: Field<String> = Field::at(&["metadata", "uid"]);
@@ -46,7 +46,7 @@ pub(super) fn view(paths: &Paths, order: UpdateOrder, object: &Value) -> Result<
         marks,
         reported: reported(paths, object)?,
         rewritten: None,
-        skeleton,
+        skeleton: AtRest::from(&skeleton),
     })
 }
 

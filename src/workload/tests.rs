@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::lens::PatchBuilder;

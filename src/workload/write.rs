@@ -31,7 +31,7 @@ pub(super) fn hold(paths: &Paths, view: &View) -> PatchBuilder {
         )
         .set(
             &annotation(names::ORIGINAL_PARTITION),
-            json!(paths.means.original(&view.skeleton).text()),
+            json!(paths.means.original(&view.skeleton.value()).text()),
         )
 }
 
@@ -47,10 +47,7 @@ pub(super) fn expose(paths: &Paths, view: &View, partition: i64) -> PatchBuilder
 pub(super) fn release(paths: &Paths, view: &View, freedom: Freedom) -> PatchBuilder {
     let mut patch = guarded_write(view);
     // Asking for another partition in mid-release moves this mark alone, and neither generation nor grant.
-    let original = annotation(names::ORIGINAL_PARTITION);
-    if let Some(text) = view.skeleton["metadata"]["annotations"].get(original[2]) {
-        patch = patch.test(original, text.clone());
-    }
+    patch = tested(patch, view, &[names::ORIGINAL_PARTITION]);
     if let Some(hold) = view.hold() {
         patch = paths.means.restore(patch, &hold.original);
     }
@@ -79,7 +76,10 @@ pub(super) fn take_over(paths: &Paths, view: &View, rollout: &str) -> PatchBuild
         (names::GUARDED_BY, Guard::text_of_left(&view.uid, rollout)),
         (names::IN_PROGRESSING, marks::in_progressing(rollout)),
         (names::GRANTED_PARTITION, granted.to_string()),
-        (names::ORIGINAL_PARTITION, paths.means.left(&view.skeleton).text()),
+        (
+            names::ORIGINAL_PARTITION,
+            paths.means.left(&view.skeleton.value()).text(),
+        ),
     ] {
         patch = patch.set(&annotation(mark), json!(value));
     }
@@ -88,20 +88,18 @@ pub(super) fn take_over(paths: &Paths, view: &View, rollout: &str) -> PatchBuild
 
 /// See [`super::Adapter::let_go_of_left`].
 pub(super) fn let_go_of_left(paths: &Paths, view: &View) -> PatchBuilder {
-    let original = paths.means.left(&view.skeleton);
+    let original = paths.means.left(&view.skeleton.value());
     let patch = paths.means.restore(left_write(view), &original);
     without_left(patch.remove(&annotation(names::IN_PROGRESSING)))
 }
 
 /// A patch that applies only to the object that was read, with the marks that the existing controller has left.
 fn left_write(view: &View) -> PatchBuilder {
-    let mut patch = guarded_write(view);
-    for mark in [names::IN_PROGRESSING, names::LEGACY_CONTROL_INFO] {
-        if let Some(text) = view.skeleton["metadata"]["annotations"].get(mark) {
-            patch = patch.test(annotation(mark), text.clone());
-        }
-    }
-    patch
+    tested(
+        guarded_write(view),
+        view,
+        &[names::IN_PROGRESSING, names::LEGACY_CONTROL_INFO],
+    )
 }
 
 fn without_left(patch: PatchBuilder) -> PatchBuilder {
@@ -111,13 +109,19 @@ fn without_left(patch: PatchBuilder) -> PatchBuilder {
 
 /// A patch that applies only to the object that was read: same UID, same generation, same guard and grant.
 fn guarded_write(view: &View) -> PatchBuilder {
-    let mut patch = PatchBuilder::new(view.skeleton.clone())
+    let patch = PatchBuilder::new(view.skeleton.value())
         .test(["metadata", "uid"], json!(view.uid))
         .test(["metadata", "generation"], json!(view.generation));
-    for mark in [names::GUARDED_BY, names::GRANTED_PARTITION] {
-        if let Some(text) = view.skeleton["metadata"]["annotations"].get(mark) {
-            patch = patch.test(annotation(mark), text.clone());
+    tested(patch, view, &[names::GUARDED_BY, names::GRANTED_PARTITION])
+}
+
+/// The patch with tests of these annotations, as far as they are there.
+fn tested(patch: PatchBuilder, view: &View, marks: &[&'static str]) -> PatchBuilder {
+    let skeleton = view.skeleton.value();
+    marks.iter().fold(patch, |patch, mark| {
+        match skeleton["metadata"]["annotations"].get(mark) {
+            Some(text) => patch.test(annotation(mark), text.clone()),
+            None => patch,
         }
-    }
-    patch
+    })
 }

@@ -163,14 +163,14 @@ impl Subject {
 
     /// A patch that holds only against the same generation of the same object.
     fn patch(&self) -> PatchBuilder {
-        PatchBuilder::new(self.view.skeleton.clone())
+        PatchBuilder::new(self.view.skeleton.value())
             .test(["metadata", "uid"], json!(self.view.uid))
             .test(["metadata", "generation"], json!(self.view.generation))
     }
 
     /// Asks for everything beside a probe: a workload that is held already would look held without anybody's doing.
     fn opened(&self) -> JsonPatch {
-        let open = PatchBuilder::new(self.view.skeleton.clone());
+        let open = PatchBuilder::new(self.view.skeleton.value());
         self.adapter.paths().means.put(open, 0).build()
     }
 }
@@ -276,7 +276,7 @@ async fn unmark(
     workload: &Workload,
 ) -> Result<DynamicObject, Stop> {
     let path = |mark: &'static str| ["metadata", "annotations", mark];
-    let text = subject.view.skeleton["metadata"]["annotations"][names::GUARDED_BY].clone();
+    let text = subject.view.skeleton.value()["metadata"]["annotations"][names::GUARDED_BY].clone();
     let patch = subject.patch().test(path(names::GUARDED_BY), text);
     let marks = [
         names::GUARDED_BY,

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use kruise_rollout::api::v1beta1::{Rollout, condition};
+use kruise_rollout::names;
 use kruise_rollout::rollout::{Proof, Workload};
 use kruise_rollout::workload::{Adapter, GroupKind, View, adapter_for};
 use kube::api::ApiResource;
@@ -90,7 +91,11 @@ fn sights_of(place: &Place) -> impl Iterator<Item = (String, Sight)> + use<> {
 impl Inner {
     /// Takes in a Rollout, unless the store has it already or has a newer copy.
     pub(super) fn take_rollout(&mut self, mut rollout: Rollout) -> Vec<Key> {
+        // Large, and of no use here.
         rollout.metadata.managed_fields = None;
+        if let Some(annotations) = &mut rollout.metadata.annotations {
+            annotations.remove(names::LAST_APPLIED);
+        }
         let key = key_of(&rollout);
         let version = |rollout: &Rollout| rollout.metadata.resource_version.clone().unwrap_or_default();
         let known = |old: &Arc<Rollout>| {

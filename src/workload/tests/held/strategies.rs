@@ -205,7 +205,7 @@ proptest! {
                 prop_assert!(view.partition.is_some(), "held");
             }
             prop_assert!(taken(&released(&object, Freedom::Guarded)));
-            prop_assert!(view.hold().is_none_or(|hold| means.refused(&view.skeleton, &hold.original).is_none()));
+            prop_assert!(view.hold().is_none_or(|hold| means.refused(&view.skeleton.value(), &hold.original).is_none()));
         }
     }
 }
