@@ -9,6 +9,7 @@ mod kinds;
 mod place;
 mod pods;
 mod revisions;
+mod stored;
 mod tally;
 
 use std::collections::{BTreeSet, HashSet};
@@ -24,15 +25,16 @@ use kruise_rollout::workload::{
 use serde_json::Value;
 use tokio::sync::watch;
 
-use self::inner::{Inner, says_guarded};
-use self::place::{in_namespace, target_of};
+use self::inner::Inner;
+use self::place::in_namespace;
 use self::pods::Pods;
 use self::revisions::Revisions;
+use self::stored::Stored;
 use crate::lease::Term;
 
 pub(crate) use self::census::{Census, PHASES};
 pub(crate) use self::kinds::Watch;
-pub(crate) use self::place::{Key, Place, key_of};
+pub(crate) use self::place::{Key, Place, key_of, target_of};
 
 /// How long nothing is granted to a workload whose template changes with every write.
 const REWRITTEN_PAUSE: SignedDuration = SignedDuration::from_secs(15);
@@ -109,7 +111,7 @@ impl World {
     pub(crate) fn put_answered_rollout(&self, rollout: Rollout) -> Vec<Key> {
         let mut inner = self.lock();
         let known = inner.rollouts.get(&key_of(&rollout));
-        if known.is_none_or(|known| known.metadata.uid != rollout.metadata.uid) {
+        if known.is_none_or(|known| known.uid != rollout.metadata.uid) {
             return Vec::new();
         }
         inner.take_rollout(rollout)
@@ -134,16 +136,12 @@ impl World {
             .collect()
     }
 
-    /// All Rollouts.
-    pub(crate) fn rollouts(&self) -> Vec<Arc<Rollout>> {
-        self.lock().rollouts.values().cloned().collect()
-    }
-
-    /// The Rollouts of a namespace.
-    pub(crate) fn rollouts_in(&self, namespace: &str) -> Vec<Arc<Rollout>> {
+    /// The Rollouts that name a workload.
+    pub(crate) fn rollouts_of(&self, place: &Place) -> Vec<Arc<Rollout>> {
         let inner = self.lock();
-        let rollouts = in_namespace(&inner.rollouts, namespace);
-        rollouts.map(|(_, rollout)| rollout.clone()).collect()
+        let names = inner.claims.get(place).into_iter().flatten();
+        let stored = names.filter_map(|name| inner.rollouts.get(&Key::new(&place.namespace, name)));
+        stored.filter_map(Stored::rollout).collect()
     }
 
     /// The Rollout that names a workload and may hold it although it carries no mark yet: it is enabled, not being deleted, has
@@ -158,11 +156,7 @@ impl World {
             inner
                 .rollouts
                 .get(&Key::new(&place.namespace, name))
-                .is_some_and(|rollout| {
-                    !rollout.spec.disabled
-                        && rollout.metadata.deletion_timestamp.is_none()
-                        && says_guarded(rollout) != Some(false)
-                })
+                .is_some_and(|rollout| rollout.governs && rollout.guarded != Some(false))
         };
         names.iter().find(holds).cloned()
     }
@@ -269,7 +263,7 @@ impl World {
             return None;
         }
         let inner = self.lock();
-        let rollout = inner.rollouts.get(key).cloned();
+        let rollout = inner.rollouts.get(key).and_then(Stored::rollout);
         let workload = rollout.as_deref().map(target_of);
         let place = workload.clone().map(|workload| Place {
             namespace: key.namespace.clone(),

@@ -1,5 +1,7 @@
 //! JSON that waits.
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// A JSON value as text. Stores hold many small objects and look into few of them: as a tree, each of its maps takes more than half a
@@ -8,17 +10,26 @@ use serde_json::Value;
 pub struct AtRest(Box<str>);
 
 impl AtRest {
+    /// Lays a value to rest. One that is no JSON, such as a map with keys that are no texts, is `null`.
+    #[must_use]
+    pub fn of(value: &impl Serialize) -> Self {
+        Self(
+            serde_json::to_string(value)
+                .unwrap_or_else(|_| "null".to_owned())
+                .into(),
+        )
+    }
+
+    /// The value; `None` if it is none of that type.
+    #[must_use]
+    pub fn read<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_str(&self.0).ok()
+    }
+
     /// The tree.
     #[must_use]
     pub fn value(&self) -> Value {
-        // It was written from a tree.
-        serde_json::from_str(&self.0).unwrap_or_default()
-    }
-}
-
-impl From<&Value> for AtRest {
-    fn from(value: &Value) -> Self {
-        Self(value.to_string().into())
+        self.read().unwrap_or_default()
     }
 }
 
@@ -33,7 +44,7 @@ mod tests {
         #[test]
         fn what_comes_out_is_what_went_in(text: String, number: i64, flag: bool) {
             let value = json!({"a": {text.clone(): [number, flag, null]}, "b": text});
-            prop_assert_eq!(AtRest::from(&value).value(), value);
+            prop_assert_eq!(AtRest::of(&value).value(), value);
         }
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn view(paths: &Paths, order: UpdateOrder, object: &Value) -> Result<
         marks,
         reported: reported(paths, object)?,
         rewritten: None,
-        skeleton: AtRest::from(&skeleton),
+        skeleton: AtRest::of(&skeleton),
     })
 }
 

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::context::Context;
-use crate::world::Place;
+use crate::world::{Place, target_of};
 
 /// Path of the mutating webhook.
 pub const MUTATE: &str = "/mutate";
@@ -235,7 +235,11 @@ fn examine(context: &Context, request: &Request) -> Answer {
         Err(error) => return refuse(format!("the Rollout cannot be read: {error}")),
     };
     let old: Option<Rollout> = serde_json::from_value(request.old_object.clone()).ok();
-    let rollouts = context.world.rollouts_in(&request.namespace);
+    let place = Place {
+        namespace: request.namespace.clone(),
+        workload: target_of(&new),
+    };
+    let rollouts = context.world.rollouts_of(&place);
     let others: Vec<_> = rollouts
         .iter()
         .filter_map(|rollout| WorkloadClaim::of(rollout))

@@ -1,11 +1,11 @@
 //! How many Rollouts there are in which state, counted when somebody asks.
 
 use jiff::Timestamp;
-use kruise_rollout::api::v1beta1::{Rollout, condition, phase};
+use kruise_rollout::api::v1beta1::phase;
 use kruise_rollout::report::{RolloutReport, Seen, Sources};
 
-use super::World;
-use super::place::key_of;
+use super::stored::Stored;
+use super::{Key, World};
 
 /// Phases, and last the word for a Rollout that no controller has written a phase of yet.
 pub(crate) const PHASES: [&str; 7] = [
@@ -30,36 +30,36 @@ pub(crate) struct Census {
 }
 
 impl World {
-    /// Counts what the stores have. The lock is taken for one Rollout at a time.
+    /// Counts what the stores have. Which are in breach is found out one by one, without the lock.
     pub(crate) fn census(&self) -> Census {
-        let mut census = Census::default();
-        for rollout in self.rollouts() {
-            let status = rollout.status.as_ref();
-            let phase = status.map_or("", |status| status.phase.as_str());
-            let known = PHASES.iter().position(|word| *word == phase);
+        let (mut census, mut progressing) = (Census::default(), Vec::new());
+        for (key, rollout) in &self.lock().rollouts {
+            let known = PHASES.iter().position(|word| **word == *rollout.phase);
             let place = known.unwrap_or(PHASES.len() - 1);
             census.rollouts[place] += 1;
-            let conditions = status.map_or(&[][..], |status| &status.conditions);
-            let stalled = condition::get(conditions, condition::STALLED);
-            census.stalled[place] += usize::from(stalled.is_some_and(|c| c.status == condition::TRUE));
-            census.in_breach += usize::from(phase == phase::PROGRESSING && self.is_in_breach(&rollout));
+            census.stalled[place] += usize::from(rollout.stalled);
+            if *rollout.phase == *phase::PROGRESSING {
+                progressing.push(key.clone());
+            }
         }
+        let in_breach = progressing.into_iter().filter(|key| self.is_in_breach(key));
+        census.in_breach = in_breach.count();
         census
     }
 
     /// Whether more pods run the new template than are allowed, as far as pods are known.
-    fn is_in_breach(&self, rollout: &Rollout) -> bool {
-        let (view, pods) = {
-            let key = key_of(rollout);
+    fn is_in_breach(&self, key: &Key) -> bool {
+        let (rollout, view, pods) = {
             let inner = self.lock();
-            let Some(view) = inner.target_view(&key).cloned() else {
+            let rollout = inner.rollouts.get(key).and_then(Stored::rollout);
+            let (Some(rollout), Some(view)) = (rollout, inner.target_view(key).cloned()) else {
                 return false;
             };
             let pods = inner.pods.of(&key.namespace, &view.uid);
-            (view, pods)
+            (rollout, view, pods)
         };
         let report = RolloutReport::new(&Sources {
-            rollout,
+            rollout: &rollout,
             workload: Seen::Present(&view),
             pods: pods.as_deref(),
             followed: None,
@@ -73,6 +73,7 @@ impl World {
 
 #[cfg(test)]
 mod tests {
+    use kruise_rollout::api::v1beta1::Rollout;
     use kruise_rollout::names;
     use kruise_rollout::rollout::Workload;
     use kruise_rollout::workload::{GroupKind, Guard, PodView, TemplateId};

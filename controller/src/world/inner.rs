@@ -5,16 +5,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::Timestamp;
-use kruise_rollout::api::v1beta1::{Rollout, condition};
-use kruise_rollout::names;
+use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::rollout::{Proof, Workload};
 use kruise_rollout::workload::{Adapter, GroupKind, View, adapter_for};
 use kube::api::ApiResource;
 use serde_json::Value;
 
-use super::place::{is_of_kind, target_of};
 use super::pods::Pods;
 use super::revisions::Revisions;
+use super::stored::Stored;
 use super::tally::Tally;
 use super::{Key, Place, Seen, Sight, Watch, key_of};
 use crate::lease::Term;
@@ -39,7 +38,7 @@ impl Default for Kind {
 /// The stores and the indexes between them.
 #[derive(Default)]
 pub(super) struct Inner {
-    pub(super) rollouts: BTreeMap<Key, Arc<Rollout>>,
+    pub(super) rollouts: BTreeMap<Key, Stored>,
     pub(super) claims: HashMap<Place, BTreeSet<String>>,
     /// Kinds that Rollouts name.
     pub(super) named: Tally<GroupKind>,
@@ -70,13 +69,6 @@ pub(super) fn adds_nothing(new: &str, old: &str) -> bool {
     new == old || matches!((new.parse::<u64>(), old.parse::<u64>()), (Ok(new), Ok(old)) if new < old)
 }
 
-/// Whether a Rollout says that its workload is guarded; `None` where it says nothing.
-pub(super) fn says_guarded(rollout: &Rollout) -> Option<bool> {
-    let conditions = &rollout.status.as_ref()?.conditions;
-    let guarded = condition::get(conditions, condition::GUARDED)?;
-    Some(guarded.status == condition::TRUE)
-}
-
 /// What the release of a workload needs to be watched.
 fn sights_of(place: &Place) -> impl Iterator<Item = (String, Sight)> + use<> {
     let adapter = adapter_for(&place.workload.kind);
@@ -90,33 +82,26 @@ fn sights_of(place: &Place) -> impl Iterator<Item = (String, Sight)> + use<> {
 
 impl Inner {
     /// Takes in a Rollout, unless the store has it already or has a newer copy.
-    pub(super) fn take_rollout(&mut self, mut rollout: Rollout) -> Vec<Key> {
-        // Large, and of no use here.
-        rollout.metadata.managed_fields = None;
-        if let Some(annotations) = &mut rollout.metadata.annotations {
-            annotations.remove(names::LAST_APPLIED);
-        }
-        let key = key_of(&rollout);
-        let version = |rollout: &Rollout| rollout.metadata.resource_version.clone().unwrap_or_default();
-        let known = |old: &Arc<Rollout>| {
-            old.metadata.uid == rollout.metadata.uid && adds_nothing(&version(&rollout), &version(old))
-        };
+    pub(super) fn take_rollout(&mut self, rollout: Rollout) -> Vec<Key> {
+        let (key, new) = (key_of(&rollout), Stored::of(rollout));
+        let known =
+            |old: &Stored| old.uid == new.uid && adds_nothing(&new.resource_version, &old.resource_version);
         if self.rollouts.get(&key).is_some_and(known) {
             return Vec::new();
         }
         let mut concerned = self.remove_rollout(&key);
         let place = Place {
             namespace: key.namespace.clone(),
-            workload: target_of(&rollout),
+            workload: new.target.clone(),
         };
         self.named.add(place.workload.kind.clone());
-        if says_guarded(&rollout) == Some(true) {
+        if new.guarded == Some(true) {
             self.guarded.add(place.workload.kind.clone());
         }
         let names = self.claims.entry(place).or_default();
         names.insert(key.name.clone());
         concerned.extend(names.iter().map(|name| Key::new(&key.namespace, name)));
-        self.rollouts.insert(key, Arc::new(rollout));
+        self.rollouts.insert(key, new);
         concerned
     }
 
@@ -151,10 +136,10 @@ impl Inner {
         };
         let place = Place {
             namespace: key.namespace.clone(),
-            workload: target_of(&old),
+            workload: old.target,
         };
         self.named.remove(&place.workload.kind);
-        if says_guarded(&old) == Some(true) {
+        if old.guarded == Some(true) {
             self.guarded.remove(&place.workload.kind);
         }
         let Some(names) = self.claims.get_mut(&place) else {
@@ -180,7 +165,7 @@ impl Inner {
 
     /// The workload that a Rollout names, if it is there and can be read.
     pub(super) fn target_view(&self, key: &Key) -> Option<&Arc<View>> {
-        let workload = target_of(self.rollouts.get(key)?);
+        let workload = self.rollouts.get(key)?.target.clone();
         self.view(&Place {
             namespace: key.namespace.clone(),
             workload,
@@ -205,7 +190,7 @@ impl Inner {
         let named = self
             .rollouts
             .iter()
-            .filter(|(_, rollout)| is_of_kind(rollout, kind))
+            .filter(|(_, rollout)| rollout.target.kind == *kind)
             .map(|(key, _)| key.clone());
         let marked = self
             .marked
@@ -334,10 +319,7 @@ impl Inner {
         let first = marked.filter(|name| names.contains(name)).or_else(|| {
             let age = |name: &&String| {
                 let rollout = self.rollouts.get(&Key::new(&place.namespace, name));
-                (
-                    rollout.and_then(|r| r.metadata.creation_timestamp.as_ref().map(|t| t.0)),
-                    (*name).clone(),
-                )
+                (rollout.and_then(|rollout| rollout.created), (*name).clone())
             };
             names.iter().min_by_key(age).cloned()
         })?;

@@ -36,7 +36,7 @@ pub(crate) struct Place {
 }
 
 /// The workload that a Rollout names.
-pub(super) fn target_of(rollout: &Rollout) -> Workload {
+pub(crate) fn target_of(rollout: &Rollout) -> Workload {
     let reference = &rollout.spec.workload_ref;
     let group = reference.group_version().map_or("", |(group, _)| group);
     Workload {
@@ -46,13 +46,6 @@ pub(super) fn target_of(rollout: &Rollout) -> Workload {
         },
         name: reference.name.clone(),
     }
-}
-
-/// Whether a Rollout names a workload of this kind.
-pub(super) fn is_of_kind(rollout: &Rollout, kind: &GroupKind) -> bool {
-    let reference = &rollout.spec.workload_ref;
-    let group = reference.group_version().map_or("", |(group, _)| group);
-    reference.kind == kind.kind && group == kind.group
 }
 
 pub(crate) fn key_of(rollout: &Rollout) -> Key {
