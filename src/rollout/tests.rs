@@ -2,6 +2,7 @@
 //! and approvers.
 
 mod api;
+mod apply;
 mod away;
 mod batches;
 mod clock;
@@ -26,8 +27,10 @@ mod replicas;
 mod rollback;
 mod scale;
 mod schedule;
+mod stage;
 mod states;
 mod stuck;
+mod together;
 mod unfit;
 mod users;
 mod walk;

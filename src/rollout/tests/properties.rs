@@ -9,9 +9,10 @@ use proptest::test_runner::RngSeed;
 use serde_json::json;
 
 use super::schedule::{
-    Op, Stage, anything, everything, forgetful, injected, interrupted, processes, reborn, scaling, steering,
-    tools, worlds,
+    Op, anything, everything, forgetful, injected, interrupted, processes, reborn, scaling, steering, tools,
+    worlds,
 };
+use super::stage::Stage;
 use super::world::{World, revision};
 use crate::api::v1beta1::condition;
 use crate::names;
