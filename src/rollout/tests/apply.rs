@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::api::{Failure, own_partition};
+use super::api::{Failure, own_hold};
 use super::control::version;
 use super::world::{APP, Pod, ROLLOUT, Seen, World};
 use crate::api::v1beta1::Rollout;
@@ -51,7 +51,7 @@ impl World {
                 self.touch_rollout(false);
                 self.answered()
             }
-            Action::Move(..) => unreachable!("the operators of this world move their pods"),
+            Action::Move(_, to_move) => self.carry_out(seen, to_move),
             Action::Replace {
                 pod: name,
                 uid,
@@ -112,8 +112,8 @@ impl World {
         let mut stored = self.admit(new, true).ok_or(Failure::Broken)?;
         self.oracle_sees_an_edit(&stored, seen);
         self.oracle_sees_a_step_of_ours(&old, &stored);
-        if self.adapter.view(&stored).unwrap().partition != self.view().partition {
-            own_partition(&mut stored, self.adapter.partition_path().unwrap(), true);
+        if self.moves_the_hold(&stored) {
+            own_hold(&mut stored, self.adapter, true);
         }
         self.store(stored);
         Ok(())
@@ -125,7 +125,7 @@ impl World {
         };
         if self.view().partition_is_ours {
             self.arrives()?;
-            own_partition(&mut object, self.adapter.partition_path().unwrap(), false);
+            own_hold(&mut object, self.adapter, false);
             self.put_step(seen, object)?;
             self.answered()?;
         }

@@ -6,7 +6,7 @@ use crate::api::v1beta1::{Rollout, RolloutStatus};
 use crate::lens::FieldError;
 use crate::names;
 use crate::rollout::{Action, Children, Decision, Observed, Proof, Stray, Target, Workload, decide, refused};
-use crate::workload::{PodView, Trouble, View};
+use crate::workload::{PodView, Reported, Revision, Trouble, View, with_revisions};
 
 /// The resource version of a pod: what can change of it.
 pub(super) fn version(pod: &Pod) -> String {
@@ -18,6 +18,7 @@ impl World {
         Seen {
             rollout: self.rollout.clone(),
             workload: self.workload.clone(),
+            revisions: self.revisions.clone(),
             pods: self.pods.clone(),
         }
     }
@@ -38,8 +39,33 @@ impl World {
         };
         Some(view.map(|view| View {
             rewritten: self.rewritten,
+            reported: self.reported(&view, seen),
             ..view
         }))
+    }
+
+    /// What is told of the workload: by its status and, of some kinds, by the objects that stand for its revisions.
+    fn reported(&self, view: &View, seen: &Seen) -> Reported {
+        if self.watching && self.adapter.paths().revisions.is_some() {
+            with_revisions(view, &self.revisions_of(seen), self.adapter.next_revision(view))
+        } else {
+            view.reported.clone()
+        }
+    }
+
+    /// The same for everybody who looks at everything.
+    pub(super) fn watched_view(&self) -> View {
+        self.view_of(&self.seen()).unwrap().unwrap()
+    }
+
+    fn revisions_of(&self, seen: &Seen) -> Vec<Revision> {
+        let kind = self.adapter.paths().revisions.filter(|_| self.watching);
+        let read = |kind| {
+            seen.revisions
+                .iter()
+                .map(move |object| Revision::read(kind, object))
+        };
+        kind.into_iter().flat_map(read).collect()
     }
 
     pub(super) fn decide(&self, seen: &Seen) -> Decision {
@@ -58,7 +84,7 @@ impl World {
             .iter()
             .filter(|(_, pod)| Some(&pod.owner) == uid.as_ref())
             .map(|(ordinal, pod)| PodView {
-                node: None,
+                node: pod.node.map(|node| format!("n{node}")),
                 deletion_cost: 0,
                 name: format!("{APP}-{ordinal}"),
                 uid: pod.uid.clone(),
@@ -66,7 +92,10 @@ impl World {
                 rollout_id: pod.rollout_id.clone(),
                 batch_id: pod.batch_id.clone(),
                 owner: Some(pod.owner.clone()),
-                revision: self.habits.pod_labels.then(|| pod.revision.clone()),
+                revision: self
+                    .habits
+                    .pod_labels
+                    .then(|| pod.label.as_ref().unwrap_or(&pod.revision).clone()),
                 ready: pod.ready,
                 terminating: pod.terminating,
                 finished: pod.failed,
@@ -82,6 +111,7 @@ impl World {
                 }),
             })
             .collect();
+        let revisions = self.revisions_of(seen);
         let children = if self.watching {
             Children::Pods(&pods)
         } else {
@@ -97,7 +127,7 @@ impl World {
                 adapter: self.adapter,
                 view,
                 children,
-                revisions: &[],
+                revisions: &revisions,
                 proof: &self.proof,
             },
             Some(Err(error)) if is_target => Target::Malformed(error.clone()),
@@ -175,7 +205,7 @@ impl World {
     /// The controller decides, and watches pods of a workload that is held.
     pub(super) fn begin(&mut self, seen: &Seen) -> Decision {
         let decision = self.decide(seen);
-        self.oracle_sees_a_decision(&decision);
+        self.oracle_sees_a_decision(&decision, seen);
         let held = self
             .view_of(seen)
             .is_some_and(|view| view.is_ok_and(|view| view.hold().is_some()));

@@ -1,5 +1,6 @@
 //! What the world knows of right and wrong, apart from `decide`: how far a release may be at most.
 
+mod moves;
 mod pods;
 mod status;
 mod writes;
@@ -8,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::wishes::Fields;
 use super::world::{World, revision, template};
 use crate::api::v1beta1::CanaryStrategy;
 use crate::names;
@@ -62,6 +64,13 @@ pub(super) struct Oracle {
     jump: Option<(String, usize)>,
     /// The status was lost, so that the marks tell how far a release is.
     lost: bool,
+    /// What people asked for last in the fields that hold a kind; `None`: unknown.
+    pub(super) fields: Option<Fields>,
+    /// Nodes whose next pod, or whose pod of the new template, nobody asked for: they have come in mid-release, or their pods were
+    /// lost.
+    pub(super) unasked: BTreeSet<u32>,
+    /// All pods that a Deployment needs were ready, and nothing has befallen it since.
+    pub(super) steady: bool,
     /// Ordinals that the scale subresource added above the partition.
     pub(super) exempt: BTreeSet<u32>,
     /// Every way that the status has taken from one state to another.
@@ -87,7 +96,8 @@ impl World {
         let (template, replicas) = (self.view().template, self.view().replicas);
         let update = revision(&self.object()["spec"]["template"]);
         // A pod that is one too many goes, and returns to no template.
-        let mut pods = self.pods.range(..replicas);
+        let stays = |number: &u32| self.adapter.paths().revisions.is_some() || *number < replicas;
+        let mut pods = self.pods.iter().filter(|(number, _)| stays(number));
         let done = pods.all(|(_, pod)| pod.revision == update || pod.terminating);
         let back = self.oracle.stable == Some(update) && (self.oracle.direct || done);
         if self.oracle.free || !self.oracle.held || back {
@@ -105,6 +115,7 @@ impl World {
 
     /// Steps that go on by themselves do so at most as fast as this.
     pub(super) fn oracle_looks(&mut self) {
+        self.oracle_sees_the_pods();
         self.oracle_follows_a_jump();
         let (Some(_), Some(plan)) = (
             &self.workload,

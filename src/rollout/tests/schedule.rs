@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::api::{Fault, Injection};
 use super::replicas::Part;
-use super::world::{World, clone_set, daemon_set, steps};
+use super::world::{World, clone_set, daemon_set, deployment, native_daemon_set, steps};
 
 pub(super) const IMAGES: [&str; 3] = ["v1", "v2", "v3"];
 
@@ -38,6 +38,8 @@ pub(super) enum Person {
     Scale(u32),
     NoStrategy,
     OnDelete(bool),
+    /// A Deployment is paused, or resumed.
+    Halt(bool),
     StripMarks,
     ForgeGrant(&'static str),
     StripLabel(bool),
@@ -177,6 +179,7 @@ pub(super) fn tools() -> impl Strategy<Value = Op> {
         2 => Just(Person::PutExport),
         1 => Just(Person::NoStrategy),
         1 => any::<bool>().prop_map(Person::OnDelete),
+        1 => any::<bool>().prop_map(Person::Halt),
         1 => Just(Person::StripMarks),
         1 => prop_oneof![Just("0"), Just(""), Just("nine")].prop_map(Person::ForgeGrant),
         1 => any::<bool>().prop_map(Person::StripLabel),
@@ -206,7 +209,8 @@ pub(super) fn steering() -> impl Strategy<Value = Op> {
 
 /// Processes of the controller that know nothing of each other, and an API server that fails.
 pub(super) fn processes() -> impl Strategy<Value = Op> {
-    let parts = prop_oneof![Just(Part::Rollout), Just(Part::Workload), Just(Part::Pods)];
+    let parts = [Part::Rollout, Part::Workload, Part::Revisions, Part::Pods];
+    let parts = proptest::sample::select(parts.to_vec());
     let process = prop_oneof![
         6 => (0..2_usize, parts).prop_map(|(who, part)| Ours::CatchUp(who, part)),
         4 => (0..2_usize).prop_map(Ours::Look),
@@ -295,16 +299,23 @@ pub(super) fn plans() -> impl Strategy<Value = Value> {
 }
 
 pub(super) fn worlds() -> impl Strategy<Value = World> {
-    let habits = (0..4_usize, proptest::bool::weighted(0.1));
+    let habits = (
+        0..6_usize,
+        proptest::bool::weighted(0.1),
+        proptest::bool::weighted(0.1),
+    );
     (1..7_u32, partitions(), plans(), habits).prop_map(|(replicas, partition, plan, habits)| {
-        let (kind, current_at_once) = habits;
+        let (kind, current_at_once, forgets_revisions) = habits;
         let mut world = match kind {
             0 => World::in_order(replicas, partition, &plan),
             1 => World::guarded(replicas, partition, &plan),
             2 => World::of(clone_set(), replicas, partition).under(&plan),
-            _ => World::of(daemon_set(), replicas, partition).under(&plan),
+            3 => World::of(daemon_set(), replicas, partition).under(&plan),
+            4 => World::of(native_daemon_set(), replicas, partition).under(&plan),
+            _ => World::of(deployment(), replicas, partition).under(&plan),
         };
         world.habits.current_at_once = current_at_once;
+        world.habits.forgets_revisions = forgets_revisions;
         world
     })
 }

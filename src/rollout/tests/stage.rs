@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use super::api::Injection;
 use super::replicas::Processes;
 use super::schedule::{Cluster, IMAGES, Op, Ours, Owner, Person};
-use super::world::{APP, World, nested, rollout, steps, template};
+use super::world::{APP, World, rollout, steps, template};
 use crate::api::v1beta1::step_state;
 use crate::names;
+use crate::workload::RevisionKind;
 
 /// A world in which something happens.
 pub(super) struct Stage {
@@ -37,16 +38,15 @@ impl Stage {
 
     fn person(&mut self, person: &Person) {
         let world = &mut self.world;
+        let kind = world.adapter.paths().revisions;
         match *person {
             Person::Create(image, copy, partition) if world.workload.is_none() => {
                 let mut object = world.manifest(3, partition, IMAGES[image]);
                 if let Some(export) = self.export.as_ref().filter(|_| copy) {
                     object = export.clone();
-                    let strategy = nested(world.adapter.partition_path().unwrap(), json!(partition));
-                    json_patch::merge(
-                        &mut object,
-                        partition.map_or(&Value::Object(Default::default()), |_| &strategy),
-                    );
+                    if partition.is_some() {
+                        json_patch::merge(&mut object, &world.wish(partition));
+                    }
                 }
                 world.create(object);
             }
@@ -54,12 +54,15 @@ impl Stage {
             Person::Create(..) => {}
             Person::Image(image) => world.set_image(IMAGES[image]),
             Person::Dress(dress) => {
-                let annotations = if dress {
-                    json!({"dress": null})
-                } else {
-                    json!(null)
+                // An empty map is none to the API server where it knows the kind; other empty members it keeps.
+                let known = world.adapter.paths().revisions.is_some();
+                let member = match (known, dress) {
+                    (false, true) => json!({"metadata": {"annotations": {"dress": null}}}),
+                    (false, false) => json!({"metadata": {"annotations": null}}),
+                    (true, true) => json!({"spec": {"securityContext": {}}}),
+                    (true, false) => json!({"spec": {"securityContext": null}}),
                 };
-                world.patch(&json!({"spec": {"template": {"metadata": {"annotations": annotations}}}}));
+                world.patch(&json!({"spec": {"template": member}}));
             }
             Person::Partition(partition) => world.set_partition(partition),
             Person::Share(percent) => world.set_share(percent),
@@ -77,7 +80,20 @@ impl Stage {
             }
             Person::Replicas(replicas) => world.set_replicas(replicas),
             Person::Scale(replicas) => world.scale(replicas),
-            Person::NoStrategy => world.patch(&json!({"spec": {"updateStrategy": null}})),
+            Person::NoStrategy => world.patch(&world.no_strategy()),
+            Person::OnDelete(on) if kind == Some(RevisionKind::ReplicaSet) => {
+                let strategy = if on {
+                    world.wish(Some(6))
+                } else {
+                    world.no_strategy()
+                };
+                world.patch(&strategy);
+            }
+            Person::Halt(on) if kind == Some(RevisionKind::ReplicaSet) => {
+                let paused = if on { json!(true) } else { json!(null) };
+                world.patch(&json!({"spec": {"paused": paused}}));
+            }
+            Person::Halt(_) => {}
             Person::OnDelete(on) => {
                 let kind = if on { json!("OnDelete") } else { json!(null) };
                 world.patch(&json!({"spec": {"updateStrategy": {"type": kind}}}));
@@ -92,7 +108,7 @@ impl Stage {
                 let value = if wrong { json!("wrong") } else { json!(null) };
                 world.strip(&json!({}), &json!({names::WORKLOAD_TYPE: value}));
             }
-            Person::DeletePod(ordinal) => world.delete_pod(ordinal),
+            Person::DeletePod(ordinal) => world.lose_pod(world.pod_at(ordinal)),
             Person::Delete => world.delete_workload(),
         }
     }
@@ -126,10 +142,13 @@ impl Stage {
             Cluster::Freeze(true) => world.freeze(),
             Cluster::Freeze(false) => world.frozen = None,
             Cluster::Kubelet => world.kubelet(),
-            Cluster::KubeletOf(ordinal) => world.kubelet_of(ordinal),
+            Cluster::KubeletOf(ordinal) => world.kubelet_of(world.pod_at(ordinal)),
             Cluster::Linger(lingering) => world.lingering = lingering,
-            Cluster::Fail(ordinal, for_good) => world.fail_pod(ordinal, for_good),
-            Cluster::Broken(image, true) => drop(world.broken.insert(IMAGES[image].to_owned())),
+            Cluster::Fail(ordinal, for_good) => world.fail_pod(world.pod_at(ordinal), for_good),
+            Cluster::Broken(image, true) => {
+                world.oracle.steady = false;
+                world.broken.insert(IMAGES[image].to_owned());
+            }
             Cluster::Broken(image, false) => drop(world.broken.remove(IMAGES[image])),
             Cluster::Pass(seconds) => world.pass(seconds),
             Cluster::Reachable(reachable) => world.unreachable = !reachable,

@@ -23,6 +23,10 @@ impl World {
 
     /// Everybody acts until nothing changes, without time passing. Then the controller must be silent.
     pub(super) fn settle(&mut self) {
+        if self.adapter.paths().revisions.is_some() {
+            // It would write over what we write, again and again.
+            self.frozen = None;
+        }
         for _ in 0..400 {
             let before = self.state();
             self.control();
@@ -31,6 +35,7 @@ impl World {
             self.operate();
             self.kubelet();
             if self.state() == before {
+                self.oracle_sees_rest();
                 self.check();
                 if self.frozen.is_none() {
                     self.check_labels();

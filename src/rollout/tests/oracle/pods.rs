@@ -8,6 +8,9 @@ impl World {
     /// Called before the scale subresource is written.
     pub(in crate::rollout::tests) fn oracle_scales(&mut self, replicas: u32) {
         let view = self.view();
+        if self.adapter.paths().revisions.is_some() {
+            return self.oracle.unasked.extend(self.nodes..replicas);
+        }
         // Whoever has raised the partition above the grant may lower it again.
         let granted = view.hold().map_or(view.partition_in_force(), |hold| hold.granted);
         let first = match self.adapter.paths().status.current_revision {
@@ -52,8 +55,11 @@ impl World {
         if operator.holds_new_pods {
             return;
         }
+        // New nodes are counted before anybody is told of them: the grant is one for those of before.
+        let unseen = operator.wanted.saturating_sub(operator.view.replicas);
+        let added = u32::try_from(operator.exempt.len()).unwrap().max(unseen);
         let follow = operator.wanted.saturating_sub(u32::try_from(stay).unwrap());
-        if let Some(limit) = operator.limit.filter(|limit| follow > *limit) {
+        if let Some(limit) = operator.limit.filter(|limit| follow > *limit + added) {
             let text = format!(
                 "the operator updates {follow} pods, allowed {limit}, at {}",
                 self.at()
@@ -75,7 +81,8 @@ impl World {
             .rollout
             .as_ref()
             .and_then(|rollout| rollout.status.as_ref()?.canary_status.as_ref());
-        let remembers = canary.is_some_and(|canary| !canary.stable_revision.is_empty());
+        // A name without a template is the operator's, and only to be shown.
+        let remembers = canary.is_some_and(|canary| !canary.stable_template_id.is_empty());
         let own = Some(pod.revision.clone());
         let stable = own == self.oracle.stable && (remembers || own == self.view().reported.current_revision);
         let wanted = own == update || stable;

@@ -2,11 +2,12 @@
 
 use super::Reach;
 use crate::api::v1beta1::{RolloutStatus, phase, step_state};
-use crate::rollout::tests::world::World;
+use crate::rollout::tests::world::{Seen, World};
 use crate::rollout::{Action, Decision};
 
 impl World {
-    pub(in crate::rollout::tests) fn oracle_sees_a_decision(&mut self, decision: &Decision) {
+    pub(in crate::rollout::tests) fn oracle_sees_a_decision(&mut self, decision: &Decision, seen: &Seen) {
+        self.oracle_sees_deletions(decision, seen);
         // What changes the target and the marks comes before what tells of it.
         let mut told = false;
         for action in &decision.actions {
@@ -14,7 +15,7 @@ impl World {
             if told
                 && matches!(
                     action,
-                    Action::Edit { .. } | Action::Guard | Action::Replace { .. }
+                    Action::Edit { .. } | Action::Guard | Action::Replace { .. } | Action::Move(..)
                 )
             {
                 self.oracle

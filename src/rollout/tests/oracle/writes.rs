@@ -25,8 +25,11 @@ impl World {
                 self.oracle.marked_by_others = true;
             }
         }
-        let loose =
-            |hold: &Hold| stored.partition_in_force() < hold.granted || stored.other_strategy.is_some();
+        // The update type of a kind that is held by it is what people ask for when the release has ended.
+        let by_partition = self.adapter.partition_path().is_some();
+        let loose = |hold: &Hold| {
+            stored.partition_in_force() < hold.granted || by_partition && stored.other_strategy.is_some()
+        };
         if old.hold().is_some() && self.webhook && stored.hold().is_none_or(loose) {
             self.oracle
                 .breaches
@@ -55,6 +58,11 @@ impl World {
         self.oracle.free = !self.is_wanted() || self.oracle.marked_by_others;
         self.oracle.direct = old.hold().is_none() || !self.by_steps();
         self.oracle.exempt.clear();
+        if self.adapter.replicas_path().is_none() {
+            // Nodes that nobody has told of yet.
+            self.oracle.exempt.extend(stored.replicas..self.nodes);
+        }
+        self.oracle_sees_vacant_nodes();
         let begin = Reach {
             step: 1,
             ready: None,
@@ -92,6 +100,7 @@ impl World {
     }
 
     pub(in crate::rollout::tests) fn sees_what_is_asked(&mut self, old: &View, asked: &View, stored: &View) {
+        self.sees_fields_asked_for(old, asked, stored);
         let hold = asked.marks.hold.as_ref();
         let echo = hold.filter(|hold| hold.is_echoed_by(asked.partition));
         let original = match echo {
@@ -131,7 +140,12 @@ impl World {
             reach.before = reach.before.max(plan.step(reach.step).exposure);
             limit = limit.max(reach.before);
         }
-        let granted = i64::from(new.replicas) - new.partition_in_force();
+        // Pods on nodes that it does not know of yet are not what it grants.
+        let known = match (self.adapter.replicas_path(), &seen.workload) {
+            (None, Some(seen)) => self.adapter.view(seen).unwrap().replicas.min(new.replicas),
+            _ => new.replicas,
+        };
+        let granted = i64::from(known) - new.partition_in_force();
         if new.partition_in_force() < old.partition_in_force() && granted > i64::from(limit) {
             let text = format!("granted {granted} pods, allowed {limit}, at {}", self.at());
             self.oracle.breaches.push(text);
