@@ -54,12 +54,16 @@ pub(super) fn advance(draft: &mut Draft<'_>, release: &Release<'_>) {
         draft.say(&phase, waits_for_the_operator(p));
         return draft.held_up = true;
     }
-    match direction(draft, p) {
+    let direction = direction(draft, p);
+    match direction {
         Direction::Forward => forward(draft, release, hold, false),
         Direction::Back => back(draft, release, hold),
         Direction::Unknown => wait_for_the_operator(draft, p),
     }
-    drive(draft, p);
+    if direction != Direction::Unknown {
+        // Else nobody has seen to it that the grant is one for the size that the workload has now.
+        drive(draft, p);
+    }
     let rewritten = p.view.rewritten.filter(|until| *until > draft.now);
     if let Some(until) = rewritten
         && draft.status.phase == phase::PROGRESSING

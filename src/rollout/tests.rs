@@ -2,13 +2,16 @@
 //! and approvers.
 
 mod api;
+mod apply;
 mod away;
 mod batches;
 mod clock;
 mod cluster;
 mod control;
 mod course;
+mod daemons;
 mod deadline;
+mod deployments;
 mod documented;
 mod driven;
 mod found;
@@ -18,6 +21,7 @@ mod known;
 mod labels;
 mod lifecycle;
 mod memory;
+mod moves;
 mod oracle;
 mod paused;
 mod properties;
@@ -26,9 +30,12 @@ mod replicas;
 mod rollback;
 mod scale;
 mod schedule;
+mod stage;
 mod states;
 mod stuck;
+mod together;
 mod unfit;
 mod users;
 mod walk;
+mod wishes;
 mod world;

@@ -11,6 +11,8 @@ mod deployment;
 mod drive;
 pub mod marks;
 mod means;
+#[cfg(test)]
+pub(crate) mod native;
 mod ordinals;
 mod partition;
 mod paths;

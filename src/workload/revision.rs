@@ -157,16 +157,19 @@ pub fn revision_of<'a>(revisions: &'a [Revision], template: &TemplateId) -> Opti
 /// Fills in what the status of a workload does not say: the revisions of its present and of its stable template. `next` is how the
 /// former will be called where it has yet to be made.
 ///
-/// A revision that is the stable one to the last member is not that of a present template that only resembles it: its own may come
-/// yet.
+/// A revision that is the stable one to the last member is not that of a present template that only resembles it, nor the other way
+/// round: its own may come yet, or have been forgotten.
 #[must_use]
 pub fn with_revisions(view: &View, revisions: &[Revision], next: Option<String>) -> Reported {
     let name = |revision: &Revision| Some(revision.revision.clone()).filter(|name| !name.is_empty());
+    let of = |template: &TemplateId, other: Option<&TemplateId>| {
+        let found = revision_of(revisions, template)?;
+        (found.template == *template || Some(&found.template) != other).then_some(found)
+    };
     let stable = view.stable();
-    let its_own = |found: &&Revision| found.template == view.template || stable != Some(&found.template);
     let (current, update) = (
-        stable.and_then(|stable| revision_of(revisions, stable)),
-        revision_of(revisions, &view.template).filter(its_own),
+        stable.and_then(|stable| of(stable, Some(&view.template))),
+        of(&view.template, stable),
     );
     Reported {
         current_revision: current.and_then(name),

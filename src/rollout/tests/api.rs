@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::world::{ROLLOUT, World, nested};
 use crate::admission::workload::{Write, review};
 use crate::names;
+use crate::workload::Adapter;
 
 /// What befalls one write of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +74,7 @@ impl World {
     /// What admission makes of an update of the workload; `None`: it is refused, since our webhook does not answer.
     pub(super) fn admit(&mut self, mut new: Value, by_controller: bool) -> Option<Value> {
         self.inject(&mut new);
+        self.set_defaults(&mut new);
         let old = self.object();
         let labelled = |object: &Value| object["metadata"]["labels"].get(names::WORKLOAD_TYPE).is_some();
         let own_step = by_controller && old["spec"]["template"] == new["spec"]["template"];
@@ -91,6 +93,7 @@ impl World {
         };
         let mut stored = new.clone();
         json_patch::patch(&mut stored, &review(self.adapter, write).patch).unwrap();
+        self.set_defaults(&mut stored);
         write.new = &stored;
         let again = review(self.adapter, write).patch;
         assert!(again.0.is_empty(), "not idempotent: {again:?}");
@@ -121,9 +124,10 @@ impl World {
             new["metadata"]["generation"] = json!(generation + 1);
         }
         new["metadata"]["resourceVersion"] = json!(self.tick());
-        let was = self.view().partition;
+        let (was, before) = (self.view().partition, self.view().replicas);
         self.put_in_place(new);
         let view = self.view();
+        self.oracle.steady &= view.replicas == before;
         if view.partition != was {
             let pods = view.partition.map(|partition| partition.pods(view.replicas));
             self.partitions.push(pods);
@@ -132,18 +136,23 @@ impl World {
     }
 }
 
-/// Puts the partition under our field manager, or takes it away.
-pub(super) fn own_partition(object: &mut Value, path: &[&str], ours: bool) {
-    let metadata = object["metadata"].as_object_mut().unwrap();
-    if ours {
+/// Puts the fields where the hold is under our field manager, or takes them away.
+pub(super) fn own_hold(object: &mut Value, adapter: &dyn Adapter, ours: bool) {
+    if !ours {
+        object["metadata"]
+            .as_object_mut()
+            .unwrap()
+            .remove("managedFields");
+        return;
+    }
+    let mut fields = json!({});
+    for path in adapter.paths().means.paths() {
         let path: Vec<_> = path.iter().map(|name| format!("f:{name}")).collect();
         let path: Vec<_> = path.iter().map(String::as_str).collect();
-        let fields = nested(&path, json!({}));
-        let entry = json!([{"manager": names::FIELD_MANAGER, "operation": "Update", "fieldsV1": fields}]);
-        metadata.insert("managedFields".to_owned(), entry);
-    } else {
-        metadata.remove("managedFields");
+        json_patch::merge(&mut fields, &nested(&path, json!({})));
     }
+    let entry = json!([{"manager": names::FIELD_MANAGER, "operation": "Update", "fieldsV1": fields}]);
+    object["metadata"]["managedFields"] = entry;
 }
 
 /// The `matchConditions` of our webhook.
@@ -154,7 +163,11 @@ fn touches_the_hold(old: &Value, new: &Value) -> bool {
     let held = old["metadata"]["annotations"]
         .get(names::IN_PROGRESSING)
         .is_some();
-    let loosened =
-        || ["updateStrategy", "replicas"].into_iter().any(spec) || differs("labels", names::WORKLOAD_TYPE);
+    let loosened = || {
+        ["updateStrategy", "strategy", "paused", "replicas"]
+            .into_iter()
+            .any(spec)
+            || differs("labels", names::WORKLOAD_TYPE)
+    };
     spec("template") || marks.into_iter().any(|mark| differs("annotations", mark)) || held && loosened()
 }

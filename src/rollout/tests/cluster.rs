@@ -2,17 +2,20 @@
 
 use std::collections::BTreeSet;
 
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::world::{Pod, World, is_of, nested, revision};
-use crate::workload::{Replicas, UpdateOrder, View};
+use crate::workload::{Replicas, RevisionKind, UpdateOrder, View};
 
-/// A workload as an operator remembers it whose watch is late, and how many of its pods were allowed to run its template then.
+/// A workload as an operator sees it, be its watch late, and how many of its pods are allowed to run its template then.
 #[derive(Clone, Debug)]
-pub(super) struct Frozen {
-    object: Value,
-    view: View,
-    limit: Option<u32>,
+pub(super) struct Sync {
+    pub(super) object: Value,
+    pub(super) view: View,
+    /// `None`: any number.
+    pub(super) limit: Option<u32>,
+    /// Ordinals that the scale subresource added.
     exempt: BTreeSet<u32>,
 }
 
@@ -20,7 +23,7 @@ impl World {
     /// From now on the operator does not see what becomes of the workload.
     pub(super) fn freeze(&mut self) {
         let limit = self.limit();
-        self.frozen = self.workload.as_ref().map(|object| Frozen {
+        self.frozen = self.workload.as_ref().map(|object| Sync {
             object: object.clone(),
             view: self.view(),
             limit,
@@ -48,18 +51,49 @@ impl World {
         }
     }
 
+    /// What it will report of this sync.
+    pub(super) fn report_later(&mut self, sync: &Sync, mut status: Value) {
+        if self.habits.observed_generation {
+            status["observedGeneration"] = json!(sync.view.generation);
+        }
+        self.late = Some((sync.object["metadata"]["uid"].clone(), status));
+    }
+
+    /// What the operator acts on: on what is or, if its watch stands still, on what was.
+    fn begin_sync(&self) -> Option<Sync> {
+        let object = self.workload.as_ref()?;
+        let exempt = &self.oracle.exempt;
+        Some(match &self.frozen {
+            Some(frozen) if frozen.object["metadata"]["uid"] == object["metadata"]["uid"] => Sync {
+                exempt: exempt | &frozen.exempt,
+                ..frozen.clone()
+            },
+            _ => Sync {
+                object: object.clone(),
+                view: self.view(),
+                limit: self.limit(),
+                exempt: exempt.clone(),
+            },
+        })
+    }
+
     /// One sync whose report is still on its way.
     pub(super) fn sync(&mut self) {
-        let Some(object) = &self.workload else { return };
-        let uid = &object["metadata"]["uid"];
-        let exempt = &self.oracle.exempt;
-        let (object, view, limit, exempt) = match &self.frozen {
-            Some(frozen) if frozen.object["metadata"]["uid"] == *uid => {
-                let exempt = exempt | &frozen.exempt;
-                (frozen.object.clone(), frozen.view.clone(), frozen.limit, exempt)
-            }
-            _ => (object.clone(), self.view(), self.limit(), exempt.clone()),
-        };
+        let Some(sync) = self.begin_sync() else { return };
+        match self.adapter.paths().revisions {
+            Some(RevisionKind::ReplicaSet) => self.sync_deployment(&sync),
+            Some(RevisionKind::ControllerRevision) => self.sync_daemons(&sync),
+            None => self.sync_by_partition(sync),
+        }
+    }
+
+    fn sync_by_partition(&mut self, sync: Sync) {
+        let Sync {
+            object,
+            view,
+            limit,
+            exempt,
+        } = sync.clone();
         let update = revision(&object["spec"]["template"]);
         let current = self.oracle.current.clone().unwrap_or_else(|| update.clone());
         let operator = Operator {
@@ -79,7 +113,26 @@ impl World {
             self.update(&operator);
         }
         let status = self.status_by(&operator);
-        self.late = Some((object["metadata"]["uid"].clone(), status));
+        self.report_later(&sync, status);
+    }
+
+    /// A pod of the present workload, of this template.
+    pub(super) fn new_pod(&mut self, template: &Value) -> Pod {
+        self.pods_made += 1;
+        Pod {
+            // One after the other.
+            created: self.now + SignedDuration::from_nanos(self.pods_made as i64),
+            since: self.now,
+            uid: format!("p{}", self.pods_made),
+            owner: self.view().uid,
+            revision: revision(template),
+            ..Pod::default()
+        }
+    }
+
+    /// Adds it under the next number, where pods have no ordinals.
+    pub(super) fn add_pod(&mut self, pod: Pod) {
+        self.pods.insert(u32::try_from(self.pods_made).unwrap(), pod);
     }
 
     /// Creates pods that are missing; true when the sync goes on after that.
@@ -195,9 +248,6 @@ impl World {
         if let Replicas::Reported(field) = &paths.replicas {
             report(field.path(), json!(operator.wanted));
         }
-        if self.habits.observed_generation {
-            report(&["status", "observedGeneration"], json!(view.generation));
-        }
         if self.habits.revisions {
             report(paths.status.updated.path(), json!(updated));
             if let Some(field) = &paths.status.current_revision {
@@ -241,8 +291,18 @@ impl World {
         self.oracle_looks();
     }
 
+    /// The number of a pod: its ordinal or, where there are none, one of those that there are.
+    pub(super) fn pod_at(&self, place: u32) -> u32 {
+        if self.adapter.paths().revisions.is_none() {
+            return place;
+        }
+        let place = place as usize % self.pods.len().max(1);
+        self.pods.keys().nth(place).copied().unwrap_or_default()
+    }
+
     /// A pod stops being ready, or ends.
     pub(super) fn fail_pod(&mut self, ordinal: u32, for_good: bool) {
+        self.oracle_sees_a_misfortune(ordinal);
         if let Some(pod) = self.pods.get_mut(&ordinal) {
             if pod.ready {
                 (pod.ready, pod.since) = (false, self.now);

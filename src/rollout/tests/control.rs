@@ -1,23 +1,15 @@
 //! The controller of the simulated world: it observes, decides and applies.
 
-use std::collections::BTreeMap;
-
-use jiff::SignedDuration;
-use serde_json::{Value, json};
-
-use super::api::{Failure, own_partition};
-use super::world::{APP, NAMESPACE, Pod, Pods, ROLLOUT, Seen, World, app, brief};
-use crate::api::v1beta1::{Rollout, RolloutStatus, step_state};
+use super::api::Failure;
+use super::world::{APP, NAMESPACE, Pod, ROLLOUT, Seen, World, app, brief};
+use crate::api::v1beta1::{Rollout, RolloutStatus};
 use crate::lens::FieldError;
 use crate::names;
-use crate::rollout::{
-    Action, Children, Decision, Observed, PodPatch, Proof, Stray, Target, Wake, Workload, decide, is_left,
-    refused,
-};
-use crate::workload::{Guard, PodView, Trouble, View};
+use crate::rollout::{Action, Children, Decision, Observed, Proof, Stray, Target, Workload, decide, refused};
+use crate::workload::{PodView, Reported, Revision, Trouble, View, with_revisions};
 
 /// The resource version of a pod: what can change of it.
-fn version(pod: &Pod) -> String {
+pub(super) fn version(pod: &Pod) -> String {
     format!("{}-{}-{}", pod.ready, pod.terminating, pod.failed)
 }
 
@@ -26,6 +18,7 @@ impl World {
         Seen {
             rollout: self.rollout.clone(),
             workload: self.workload.clone(),
+            revisions: self.revisions.clone(),
             pods: self.pods.clone(),
         }
     }
@@ -46,15 +39,40 @@ impl World {
         };
         Some(view.map(|view| View {
             rewritten: self.rewritten,
+            reported: self.reported(&view, seen),
             ..view
         }))
+    }
+
+    /// What is told of the workload: by its status and, of some kinds, by the objects that stand for its revisions.
+    fn reported(&self, view: &View, seen: &Seen) -> Reported {
+        if self.watching && self.adapter.paths().revisions.is_some() {
+            with_revisions(view, &self.revisions_of(seen), self.adapter.next_revision(view))
+        } else {
+            view.reported.clone()
+        }
+    }
+
+    /// The same for everybody who looks at everything.
+    pub(super) fn watched_view(&self) -> View {
+        self.view_of(&self.seen()).unwrap().unwrap()
+    }
+
+    fn revisions_of(&self, seen: &Seen) -> Vec<Revision> {
+        let kind = self.adapter.paths().revisions.filter(|_| self.watching);
+        let read = |kind| {
+            seen.revisions
+                .iter()
+                .map(move |object| Revision::read(kind, object))
+        };
+        kind.into_iter().flat_map(read).collect()
     }
 
     pub(super) fn decide(&self, seen: &Seen) -> Decision {
         self.decide_at(seen, !self.looked)
     }
 
-    fn decide_at(&self, seen: &Seen, first_look: bool) -> Decision {
+    pub(super) fn decide_at(&self, seen: &Seen, first_look: bool) -> Decision {
         let name = app();
         let view = self.view_of(seen);
         let uid = view
@@ -66,7 +84,7 @@ impl World {
             .iter()
             .filter(|(_, pod)| Some(&pod.owner) == uid.as_ref())
             .map(|(ordinal, pod)| PodView {
-                node: None,
+                node: pod.node.map(|node| format!("n{node}")),
                 deletion_cost: 0,
                 name: format!("{APP}-{ordinal}"),
                 uid: pod.uid.clone(),
@@ -74,7 +92,10 @@ impl World {
                 rollout_id: pod.rollout_id.clone(),
                 batch_id: pod.batch_id.clone(),
                 owner: Some(pod.owner.clone()),
-                revision: self.habits.pod_labels.then(|| pod.revision.clone()),
+                revision: self
+                    .habits
+                    .pod_labels
+                    .then(|| pod.label.as_ref().unwrap_or(&pod.revision).clone()),
                 ready: pod.ready,
                 terminating: pod.terminating,
                 finished: pod.failed,
@@ -90,6 +111,7 @@ impl World {
                 }),
             })
             .collect();
+        let revisions = self.revisions_of(seen);
         let children = if self.watching {
             Children::Pods(&pods)
         } else {
@@ -105,7 +127,7 @@ impl World {
                 adapter: self.adapter,
                 view,
                 children,
-                revisions: &[],
+                revisions: &revisions,
                 proof: &self.proof,
             },
             Some(Err(error)) if is_target => Target::Malformed(error.clone()),
@@ -183,7 +205,7 @@ impl World {
     /// The controller decides, and watches pods of a workload that is held.
     pub(super) fn begin(&mut self, seen: &Seen) -> Decision {
         let decision = self.decide(seen);
-        self.oracle_sees_a_decision(&decision);
+        self.oracle_sees_a_decision(&decision, seen);
         let held = self
             .view_of(seen)
             .is_some_and(|view| view.is_ok_and(|view| view.hold().is_some()));
@@ -221,273 +243,5 @@ impl World {
         if let Some(status) = rollout.and_then(|rollout| refused(rollout, "no right to do so", self.now)) {
             let _ = self.write_status(seen, status);
         }
-    }
-
-    /// Carries an action out.
-    pub(super) fn act(&mut self, seen: &Seen, action: &Action) -> Result<(), Failure> {
-        match action {
-            Action::Guard => self.guard(seen),
-            Action::Confirm => {
-                self.arrives()?;
-                let of = |rollout: &Option<Rollout>| {
-                    rollout.as_ref().map(|rollout| {
-                        let metadata = &rollout.metadata;
-                        let ends = metadata.deletion_timestamp.is_some();
-                        (metadata.uid.clone(), metadata.generation, ends)
-                    })
-                };
-                if of(&self.rollout) == of(&seen.rollout) {
-                    self.answered()
-                } else {
-                    Err(Failure::Raced)
-                }
-            }
-            Action::Edit { patch, .. } => {
-                self.arrives()?;
-                let mut new = self.workload.clone().ok_or(Failure::Raced)?;
-                json_patch::patch(&mut new, patch).map_err(|_| Failure::Raced)?;
-                self.put_step(seen, new)?;
-                self.answered()
-            }
-            Action::DropFinalizer => {
-                self.arrives()?;
-                if let Some(rollout) = &mut self.rollout {
-                    rollout.metadata.finalizers = None;
-                    if rollout.metadata.deletion_timestamp.is_some() {
-                        self.rollout = None;
-                    }
-                }
-                self.touch_rollout(false);
-                self.answered()
-            }
-            Action::Move(..) => unreachable!("the operators of this world move their pods"),
-            Action::Replace {
-                pod: name,
-                uid,
-                resource_version,
-            } => {
-                self.arrives()?;
-                let same =
-                    |pod: &Pod| pod.uid == *uid && version(pod) == *resource_version && !pod.terminating;
-                let mut pods = self.pods.iter();
-                let found = pods.find(|(ordinal, pod)| *name == format!("{APP}-{ordinal}") && same(pod));
-                let ordinal = found.map(|(ordinal, _)| *ordinal).ok_or(Failure::Raced)?;
-                self.oracle_sees_a_replacement(ordinal, seen);
-                self.delete_pod(ordinal);
-                self.answered()
-            }
-            Action::Announce(event) | Action::AnnounceOn(_, event) => {
-                self.events.push(event.reason);
-                Ok(())
-            }
-            Action::Record => {
-                self.arrives()?;
-                self.answered()
-            }
-            Action::LabelPods(patches) => {
-                self.arrives()?;
-                patches.iter().for_each(|patch| self.label_pod(patch));
-                self.answered()
-            }
-            Action::Disown(_) => self.disown(seen),
-        }
-    }
-
-    /// A patch of a pod that is not the one that was seen any more fails, and that is all.
-    fn label_pod(&mut self, patch: &PodPatch) {
-        let ordinal = patch.pod.rsplit_once('-').unwrap().1.parse().unwrap();
-        let Some(pod) = self.pods.get_mut(&ordinal) else {
-            return;
-        };
-        let label = |name: &str, value: &Option<String>| value.clone().map(|value| (name.to_owned(), value));
-        let labels: BTreeMap<_, _> = [
-            label(names::ROLLOUT_ID, &pod.rollout_id),
-            label(names::ROLLOUT_BATCH_ID, &pod.batch_id),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        let mut object = json!({"metadata": {"uid": pod.uid, "labels": labels}});
-        if json_patch::patch(&mut object, &patch.patch).is_ok() {
-            let new = PodView::read(&object);
-            (pod.rollout_id, pod.batch_id) = (new.rollout_id, new.batch_id);
-            self.label_writes += 1;
-        }
-    }
-
-    /// Stores an object that the controller has written.
-    fn put_step(&mut self, seen: &Seen, new: Value) -> Result<(), Failure> {
-        let old = self.object().clone();
-        let mut stored = self.admit(new, true).ok_or(Failure::Broken)?;
-        self.oracle_sees_an_edit(&stored, seen);
-        self.oracle_sees_a_step_of_ours(&old, &stored);
-        if self.adapter.view(&stored).unwrap().partition != self.view().partition {
-            own_partition(&mut stored, self.adapter.partition_path().unwrap(), true);
-        }
-        self.store(stored);
-        Ok(())
-    }
-
-    fn disown(&mut self, seen: &Seen) -> Result<(), Failure> {
-        let Some(mut object) = self.workload.clone() else {
-            return Err(Failure::Raced);
-        };
-        if self.view().partition_is_ours {
-            self.arrives()?;
-            own_partition(&mut object, self.adapter.partition_path().unwrap(), false);
-            self.put_step(seen, object)?;
-            self.answered()?;
-        }
-        Ok(())
-    }
-
-    /// Marks the workload if admission answers.
-    fn guard(&mut self, seen: &Seen) -> Result<(), Failure> {
-        self.arrives()?;
-        let (Some(object), Some(now)) = (&seen.workload, self.workload.clone()) else {
-            return Err(Failure::Raced);
-        };
-        if object["metadata"]["uid"] != now["metadata"]["uid"] || object["spec"] != now["spec"] {
-            return Err(Failure::Raced);
-        }
-        if !self.webhook || self.unreachable {
-            let retry = self.now + SignedDuration::from_secs(30);
-            let message = "a template change came back as it was: is the webhook reachable?".to_owned();
-            self.proof = Proof::Refused {
-                reason: "NotHeld",
-                message,
-                retry,
-            };
-            return Ok(());
-        }
-        let view = self.view();
-        let text = Guard::text(&view.uid, ROLLOUT, &view.template);
-        let left = seen
-            .rollout
-            .as_ref()
-            .is_some_and(|rollout| is_left(rollout, &view));
-        if left {
-            let mut new = now;
-            json_patch::patch(&mut new, &self.adapter.take_over(&view, ROLLOUT).build()).unwrap();
-            self.put_step(seen, new)?;
-        } else if view.guard().is_none() && view.hold().is_none() {
-            let mut new = now;
-            json_patch::merge(
-                &mut new,
-                &json!({"metadata": {"annotations": {names::GUARDED_BY: text}}}),
-            );
-            self.put_step(seen, new)?;
-        }
-        self.proof = Proof::Proven;
-        self.answered()
-    }
-
-    // ---- all of them together ----
-
-    /// The controller looks at what it made until it wants nothing more, which must be soon.
-    pub(super) fn quiet(&mut self) {
-        for _ in 0..8 + self.faults.len() {
-            let before = self.state();
-            self.control();
-            if self.state() == before {
-                return self.check();
-            }
-        }
-        panic!(
-            "the controller does not come to rest: {self:?} {:?}",
-            self.status()
-        );
-    }
-
-    /// Everybody acts until nothing changes, without time passing. Then the controller must be silent.
-    pub(super) fn settle(&mut self) {
-        for _ in 0..400 {
-            let before = self.state();
-            self.control();
-            // What it wrote it sees before the operator does.
-            self.control();
-            self.operate();
-            self.kubelet();
-            if self.state() == before {
-                self.check();
-                if self.frozen.is_none() {
-                    self.check_labels();
-                }
-                return;
-            }
-        }
-        panic!(
-            "the world does not settle: {} {:?} {:?}",
-            self.at(),
-            self.object(),
-            self.pods
-        );
-    }
-
-    /// Whether anything has changed is seen here.
-    fn state(&self) -> (u64, Pods, Proof, bool, usize) {
-        let memory = (self.proof.clone(), self.watching);
-        (
-            self.clock,
-            self.pods.clone(),
-            memory.0,
-            memory.1,
-            self.faults.len(),
-        )
-    }
-
-    /// The controller wants nothing of a world that is settled, nor does one that comes after it, and nothing has escaped.
-    pub(super) fn check(&self) {
-        for first_look in [false, true] {
-            let mut decision = self.decide_at(&self.seen(), first_look);
-            // Each process says once that there is no Rollout any more: nothing is left that could remember it.
-            decision.actions.retain(|action| {
-                !matches!(action, Action::AnnounceOn(_, event) if first_look && event.reason == "KeptHeld")
-            });
-            let quiet = decision.actions.is_empty() && decision.status.is_none();
-            assert!(quiet, "not silent: {:?}\n{:?}", decision.actions, decision.status);
-        }
-        assert_eq!(self.oracle.breaches, Vec::<String>::new());
-    }
-
-    /// People approve and time passes until the Rollout is Healthy.
-    pub(super) fn finish(&mut self) {
-        for _ in 0..30 {
-            self.settle();
-            if self.status().phase == "Healthy" {
-                return;
-            }
-            if let Wake::At(at) = self.decide(&self.seen()).wake {
-                self.now = self.now.max(at);
-            } else {
-                self.approve();
-            }
-            self.oracle_looks();
-        }
-        panic!(
-            "no end: {} {:?} {:?}\n{:?}",
-            self.at(),
-            self.object(),
-            self.pods,
-            self.status()
-        );
-    }
-
-    /// What must hold at the end: Healthy, no release marks, every pod on the image, this partition.
-    pub(super) fn assert_done(&self, image: &str, partition: Option<i64>) {
-        assert_eq!(self.status().phase, "Healthy", "{}", self.status().message);
-        assert_eq!(self.canary().current_step_state, step_state::COMPLETED);
-        assert_eq!(self.marks(), [names::GUARDED_BY]);
-        assert_eq!(
-            self.view().guard().unwrap().stable.as_ref(),
-            Some(&self.view().template)
-        );
-        assert_eq!(self.partition(), partition);
-        assert_eq!(
-            self.on(image).len(),
-            self.view().replicas as usize,
-            "{:?}",
-            self.pods
-        );
     }
 }

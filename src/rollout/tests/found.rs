@@ -1,6 +1,7 @@
 //! What the properties have found, as stories.
 
 mod memory;
+mod natives;
 
 use serde_json::json;
 

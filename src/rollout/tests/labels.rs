@@ -31,7 +31,7 @@ impl World {
             // A way back labels nothing, by steps neither.
             return;
         }
-        let view = self.view();
+        let view = self.watched_view();
         let rollout = self.rollout.as_ref().unwrap();
         let Ok(plan) = Plan::new(rollout.spec.strategy.canary.as_ref().unwrap(), view.replicas) else {
             return;

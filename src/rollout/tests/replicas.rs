@@ -1,18 +1,20 @@
 //! Several processes of the controller at once: each with caches that lag behind on their own, each stopped between any two of its
 //! calls, and calls that are on their way while the process has lost its lease or its life.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::api::Failure;
 use super::world::{Seen, World};
 use crate::api::v1beta1::RolloutStatus;
 use crate::rollout::{Action, Proof};
+use crate::workload::Move;
 
 /// What a cache holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Rollout,
     Workload,
+    Revisions,
     Pods,
 }
 
@@ -32,7 +34,10 @@ struct Process {
     /// Its place in the past, for each part.
     rollout: usize,
     workload: usize,
+    revisions: usize,
     pods: usize,
+    /// Pods that it has asked to leave: it knows that before its watch tells.
+    leaving: BTreeSet<String>,
     /// What it is doing: what it saw, and the calls that are left.
     turn: Option<(Seen, VecDeque<Call>)>,
 }
@@ -52,7 +57,9 @@ impl Processes {
             looked: false,
             rollout: 0,
             workload: 0,
+            revisions: 0,
             pods: 0,
+            leaving: BTreeSet::new(),
             turn: None,
         };
         Self {
@@ -70,14 +77,25 @@ impl Processes {
     /// Part of the world as it was so many moments ago.
     pub(super) fn seen_before(&self, rollout: usize, workload: usize, pods: usize) -> Seen {
         let at = |lag: usize| self.past.len().saturating_sub(lag + 1);
-        self.seen_at(at(rollout), at(workload), at(pods))
+        Seen {
+            rollout: self.past[at(rollout)].rollout.clone(),
+            workload: self.past[at(workload)].workload.clone(),
+            revisions: self.past[at(workload)].revisions.clone(),
+            pods: self.past[at(pods)].pods.clone(),
+        }
     }
 
-    fn seen_at(&self, rollout: usize, workload: usize, pods: usize) -> Seen {
+    /// What the process has in its caches.
+    fn seen_by(&self, process: &Process) -> Seen {
+        let mut pods = self.past[process.pods].pods.clone();
+        for pod in pods.values_mut() {
+            pod.terminating |= process.leaving.contains(&pod.uid);
+        }
         Seen {
-            rollout: self.past[rollout].rollout.clone(),
-            workload: self.past[workload].workload.clone(),
-            pods: self.past[pods].pods.clone(),
+            rollout: self.past[process.rollout].rollout.clone(),
+            workload: self.past[process.workload].workload.clone(),
+            revisions: self.past[process.revisions].revisions.clone(),
+            pods,
         }
     }
 
@@ -88,6 +106,7 @@ impl Processes {
         match part {
             Part::Rollout => process.rollout = now,
             Part::Workload => process.workload = now,
+            Part::Revisions => process.revisions = now,
             Part::Pods => process.pods = now,
         }
     }
@@ -98,7 +117,7 @@ impl Processes {
         if process.turn.is_some() {
             return;
         }
-        let seen = self.seen_at(process.rollout, process.workload, process.pods);
+        let seen = self.seen_by(process);
         let decision = self.as_process(world, who, |world| world.begin(&seen));
         let mut calls: VecDeque<Call> = decision.actions.into_iter().map(Call::Act).collect();
         calls.extend(decision.status.map(|status| Call::Status(Box::new(status))));
@@ -141,7 +160,7 @@ impl Processes {
 
     /// The process dies, and another one lists everything.
     pub(super) fn die(&mut self, who: usize) {
-        for part in [Part::Rollout, Part::Workload, Part::Pods] {
+        for part in [Part::Rollout, Part::Workload, Part::Revisions, Part::Pods] {
             self.catch_up(who, part);
         }
         let process = &mut self.processes[who];
@@ -154,13 +173,22 @@ impl Processes {
         let part = match call {
             Call::Status(_) | Call::Act(Action::DropFinalizer) => Part::Rollout,
             Call::Act(Action::Edit { .. } | Action::Guard | Action::Disown(_)) => Part::Workload,
+            Call::Act(Action::Move(_, Move::Create { .. } | Move::Resize { .. })) => Part::Revisions,
+            Call::Act(Action::Move(_, to_move)) => {
+                let leaves = match to_move {
+                    Move::Delete { uid, .. } => uid,
+                    Move::PutBack(back) => &back.uid,
+                    Move::Create { .. } | Move::Resize { .. } => return,
+                };
+                self.processes[who].leaving.insert(leaves.clone());
+                return;
+            }
             Call::Act(
                 Action::Confirm
                 | Action::Record
                 | Action::Announce(_)
                 | Action::AnnounceOn(..)
                 | Action::LabelPods(_)
-                | Action::Move(..)
                 | Action::Replace { .. },
             ) => return,
         };

@@ -5,10 +5,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::api::{Fault, Injection};
-use super::replicas::{Part, Processes};
-use super::world::{APP, World, clone_set, daemon_set, nested, rollout, steps, template};
-use crate::api::v1beta1::step_state;
-use crate::names;
+use super::replicas::Part;
+use super::world::{World, clone_set, daemon_set, deployment, native_daemon_set, steps};
 
 pub(super) const IMAGES: [&str; 3] = ["v1", "v2", "v3"];
 
@@ -40,6 +38,8 @@ pub(super) enum Person {
     Scale(u32),
     NoStrategy,
     OnDelete(bool),
+    /// A Deployment is paused, or resumed.
+    Halt(bool),
     StripMarks,
     ForgeGrant(&'static str),
     StripLabel(bool),
@@ -179,6 +179,7 @@ pub(super) fn tools() -> impl Strategy<Value = Op> {
         2 => Just(Person::PutExport),
         1 => Just(Person::NoStrategy),
         1 => any::<bool>().prop_map(Person::OnDelete),
+        1 => any::<bool>().prop_map(Person::Halt),
         1 => Just(Person::StripMarks),
         1 => prop_oneof![Just("0"), Just(""), Just("nine")].prop_map(Person::ForgeGrant),
         1 => any::<bool>().prop_map(Person::StripLabel),
@@ -208,7 +209,8 @@ pub(super) fn steering() -> impl Strategy<Value = Op> {
 
 /// Processes of the controller that know nothing of each other, and an API server that fails.
 pub(super) fn processes() -> impl Strategy<Value = Op> {
-    let parts = prop_oneof![Just(Part::Rollout), Just(Part::Workload), Just(Part::Pods)];
+    let parts = [Part::Rollout, Part::Workload, Part::Revisions, Part::Pods];
+    let parts = proptest::sample::select(parts.to_vec());
     let process = prop_oneof![
         6 => (0..2_usize, parts).prop_map(|(who, part)| Ours::CatchUp(who, part)),
         4 => (0..2_usize).prop_map(Ours::Look),
@@ -297,206 +299,23 @@ pub(super) fn plans() -> impl Strategy<Value = Value> {
 }
 
 pub(super) fn worlds() -> impl Strategy<Value = World> {
-    let habits = (0..4_usize, proptest::bool::weighted(0.1));
+    let habits = (
+        0..6_usize,
+        proptest::bool::weighted(0.1),
+        proptest::bool::weighted(0.1),
+    );
     (1..7_u32, partitions(), plans(), habits).prop_map(|(replicas, partition, plan, habits)| {
-        let (kind, current_at_once) = habits;
+        let (kind, current_at_once, forgets_revisions) = habits;
         let mut world = match kind {
             0 => World::in_order(replicas, partition, &plan),
             1 => World::guarded(replicas, partition, &plan),
             2 => World::of(clone_set(), replicas, partition).under(&plan),
-            _ => World::of(daemon_set(), replicas, partition).under(&plan),
+            3 => World::of(daemon_set(), replicas, partition).under(&plan),
+            4 => World::of(native_daemon_set(), replicas, partition).under(&plan),
+            _ => World::of(deployment(), replicas, partition).under(&plan),
         };
         world.habits.current_at_once = current_at_once;
+        world.habits.forgets_revisions = forgets_revisions;
         world
     })
-}
-
-/// A world in which something happens.
-pub(super) struct Stage {
-    pub(super) world: World,
-    processes: Processes,
-    export: Option<Value>,
-}
-
-impl Stage {
-    pub(super) fn new(world: World) -> Self {
-        Self {
-            processes: Processes::new(&world),
-            export: None,
-            world,
-        }
-    }
-
-    pub(super) fn happen(&mut self, op: &Op) {
-        match op {
-            Op::Person(person) => self.person(person),
-            Op::Owner(owner) => self.owner(owner),
-            Op::Cluster(cluster) => self.cluster(cluster),
-            Op::Ours(ours) => self.ours(ours),
-        }
-        self.processes.remember(&self.world);
-    }
-
-    fn person(&mut self, person: &Person) {
-        let world = &mut self.world;
-        match *person {
-            Person::Create(image, copy, partition) if world.workload.is_none() => {
-                let mut object = world.manifest(3, partition, IMAGES[image]);
-                if let Some(export) = self.export.as_ref().filter(|_| copy) {
-                    object = export.clone();
-                    let strategy = nested(world.adapter.partition_path().unwrap(), json!(partition));
-                    json_patch::merge(
-                        &mut object,
-                        partition.map_or(&Value::Object(Default::default()), |_| &strategy),
-                    );
-                }
-                world.create(object);
-            }
-            _ if world.workload.is_none() => {}
-            Person::Create(..) => {}
-            Person::Image(image) => world.set_image(IMAGES[image]),
-            Person::Dress(dress) => {
-                let annotations = if dress {
-                    json!({"dress": null})
-                } else {
-                    json!(null)
-                };
-                world.patch(&json!({"spec": {"template": {"metadata": {"annotations": annotations}}}}));
-            }
-            Person::Partition(partition) => world.set_partition(partition),
-            Person::Share(percent) => world.set_share(percent),
-            Person::Put(image, partition) => {
-                let mut manifest = world.manifest(world.view().replicas, partition, "");
-                manifest["spec"]["template"] = template(IMAGES[image]);
-                world.put(manifest);
-            }
-            Person::Apply(image, partition, force) => world.apply(IMAGES[image], partition, force),
-            Person::Export => self.export = world.workload.clone(),
-            Person::PutExport => {
-                if let Some(export) = self.export.clone() {
-                    world.put(export);
-                }
-            }
-            Person::Replicas(replicas) => world.set_replicas(replicas),
-            Person::Scale(replicas) => world.scale(replicas),
-            Person::NoStrategy => world.patch(&json!({"spec": {"updateStrategy": null}})),
-            Person::OnDelete(on) => {
-                let kind = if on { json!("OnDelete") } else { json!(null) };
-                world.patch(&json!({"spec": {"updateStrategy": {"type": kind}}}));
-            }
-            Person::StripMarks => {
-                let marks = [&[names::GUARDED_BY], names::RELEASE_MARKS.as_slice()].concat();
-                let none = marks.into_iter().map(|mark| (mark.to_owned(), Value::Null));
-                world.strip(&Value::Object(none.collect()), &json!({}));
-            }
-            Person::ForgeGrant(grant) => world.strip(&json!({names::GRANTED_PARTITION: grant}), &json!({})),
-            Person::StripLabel(wrong) => {
-                let value = if wrong { json!("wrong") } else { json!(null) };
-                world.strip(&json!({}), &json!({names::WORKLOAD_TYPE: value}));
-            }
-            Person::DeletePod(ordinal) => world.delete_pod(ordinal),
-            Person::Delete => world.delete_workload(),
-        }
-    }
-
-    fn owner(&mut self, owner: &Owner) {
-        let world = &mut self.world;
-        match owner {
-            Owner::Approve => world.approve(),
-            Owner::Pause(paused) => world.edit_rollout(|rollout| rollout.spec.strategy.paused = *paused),
-            Owner::Disable(disabled) => world.edit_rollout(|rollout| rollout.spec.disabled = *disabled),
-            Owner::Plan(plan) => world.replan(plan),
-            Owner::Jump(to) => world.jump(*to),
-            Owner::BackInBatches(by_steps) => world.back_in_batches(*by_steps),
-            Owner::Delete => world.delete_rollout(),
-            Owner::Create => world.create_rollout(rollout(&steps())),
-            Owner::Retarget(away) => {
-                let name = if *away { "another" } else { APP };
-                world.edit_rollout(|rollout| name.clone_into(&mut rollout.spec.workload_ref.name));
-            }
-            Owner::LoseStatus => world.lose_status(),
-            Owner::Damage(how) => damage(world, *how),
-        }
-    }
-
-    fn cluster(&mut self, cluster: &Cluster) {
-        let world = &mut self.world;
-        match *cluster {
-            Cluster::Operate => world.operate(),
-            Cluster::Sync => world.sync(),
-            Cluster::Report => world.report(),
-            Cluster::Freeze(true) => world.freeze(),
-            Cluster::Freeze(false) => world.frozen = None,
-            Cluster::Kubelet => world.kubelet(),
-            Cluster::KubeletOf(ordinal) => world.kubelet_of(ordinal),
-            Cluster::Linger(lingering) => world.lingering = lingering,
-            Cluster::Fail(ordinal, for_good) => world.fail_pod(ordinal, for_good),
-            Cluster::Broken(image, true) => drop(world.broken.insert(IMAGES[image].to_owned())),
-            Cluster::Broken(image, false) => drop(world.broken.remove(IMAGES[image])),
-            Cluster::Pass(seconds) => world.pass(seconds),
-            Cluster::Reachable(reachable) => world.unreachable = !reachable,
-            Cluster::Webhook(up) => world.webhook = up,
-            Cluster::Inject(injection) => world.injection = injection,
-            Cluster::Fault(fault) => world.faults.push_back(fault),
-        }
-    }
-
-    fn ours(&mut self, ours: &Ours) {
-        let (world, processes) = (&mut self.world, &mut self.processes);
-        match *ours {
-            Ours::Control => world.control(),
-            Ours::ControlOld(rollout, workload, pods) => {
-                world.control_on(&processes.seen_before(rollout, workload, pods), usize::MAX);
-            }
-            Ours::Crash(survives) => world.control_on(&world.seen(), survives),
-            Ours::Quiet => world.quiet(),
-            Ours::Settle => world.settle(),
-            Ours::CatchUp(who, part) => processes.catch_up(who, part),
-            Ours::Look(who) => processes.look(world, who),
-            Ours::Step(who) => processes.step(world, who),
-            Ours::Send(who) => processes.send(who),
-            Ours::Deliver => processes.deliver(world),
-            Ours::Die(who) => processes.die(who),
-        }
-    }
-
-    /// Failures and writes stop; who is to have a workload and a Rollout has them.
-    pub(super) fn calm(&mut self) {
-        let world = &mut self.world;
-        (world.webhook, world.unreachable, world.injection) = (true, false, Injection::None);
-        (world.frozen, world.lingering) = (None, false);
-        world.faults.clear();
-        world.broken.clear();
-        if world.workload.is_none() {
-            world.create(world.manifest(3, None, "v1"));
-        }
-        world.create_rollout(rollout(&steps()));
-        world.edit_rollout(|rollout| {
-            rollout.spec.disabled = false;
-            rollout.spec.strategy.paused = false;
-            APP.clone_into(&mut rollout.spec.workload_ref.name);
-        });
-        world.mend();
-        world.pass(60);
-    }
-}
-
-/// Status fields that nobody should write.
-fn damage(world: &mut World, how: usize) {
-    let Some(status) = world.rollout.as_mut().and_then(|rollout| rollout.status.as_mut()) else {
-        return;
-    };
-    let canary = status.canary_status.get_or_insert_with(Default::default);
-    match how {
-        0 => canary.current_step_index = -7,
-        1 => canary.current_step_index = 99,
-        2 => canary.next_step_index = 99,
-        3 => step_state::COMPLETED.clone_into(&mut canary.current_step_state),
-        4 => status.phase.clear(),
-        5 => canary.last_update_time = None,
-        _ => status.conditions.clear(),
-    }
-    world.oracle.damaged = true;
-    world.oracle_forgets_what_was_told();
-    world.touch_rollout(false);
 }

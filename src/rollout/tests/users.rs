@@ -4,12 +4,12 @@ use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use super::api::own_partition;
+use super::api::own_hold;
 use super::oracle::Oracle;
 use super::world::{APP, World, nested, template};
 use crate::api::v1beta1::{Rollout, step_state};
 use crate::names;
-use crate::workload::Partition;
+use crate::workload::RevisionKind;
 
 /// Whether a Rollout is to govern the workload.
 pub(super) fn wants(rollout: Option<&Rollout>) -> bool {
@@ -36,6 +36,8 @@ impl World {
         self.oracle = Oracle::default();
         self.oracle.damaged = damaged;
         (self.frozen, self.late) = (None, None);
+        self.set_defaults(&mut object);
+        self.revisions.clear();
         self.put_in_place(object);
         let view = self.view();
         self.sees_what_is_asked(&view, &view, &view);
@@ -44,6 +46,7 @@ impl World {
     /// Deletes the workload; its pods are asked to leave.
     pub(super) fn delete_workload(&mut self) {
         self.remove_from_place();
+        self.revisions.clear();
         self.pods.values_mut().for_each(|pod| pod.terminating = true);
     }
 
@@ -67,22 +70,16 @@ impl World {
             return;
         };
         let ours = self.view().partition_is_ours;
-        let asked = partition.map(Partition::Count);
-        if ours && !force && asked.is_some() && asked != self.view().partition {
+        match partition {
+            Some(_) => json_patch::merge(&mut new, &self.wish(partition)),
+            None if self.applied && !ours => json_patch::merge(&mut new, &self.no_strategy()),
+            None => {}
+        }
+        self.set_defaults(&mut new);
+        if ours && !force && partition.is_some() && self.moves_the_hold(&new) {
             return;
         }
         new["spec"]["template"]["spec"] = template(image)["spec"].clone();
-        match partition {
-            Some(partition) => {
-                let strategy = nested(self.adapter.partition_path().unwrap(), json!(partition));
-                json_patch::merge(&mut new, &strategy);
-            }
-            None if self.applied && !ours => {
-                let strategy = json!({"spec": {"updateStrategy": null}});
-                json_patch::merge(&mut new, &strategy);
-            }
-            None => {}
-        }
         if self.write(new) {
             self.applied = partition.is_some();
         }
@@ -93,13 +90,12 @@ impl World {
     }
 
     pub(super) fn set_partition(&mut self, partition: Option<i64>) {
-        self.patch(&nested(self.adapter.partition_path().unwrap(), json!(partition)));
+        self.patch(&self.wish(partition));
     }
 
     /// A percentage as the partition.
     pub(super) fn set_share(&mut self, percent: u32) {
-        let share = json!(Partition::Percent(percent).to_string());
-        self.patch(&nested(self.adapter.partition_path().unwrap(), share));
+        self.patch(&self.wish_for_a_share(percent));
     }
 
     pub(super) fn set_replicas(&mut self, replicas: u32) {
@@ -160,6 +156,7 @@ impl World {
             Some(status) => new["status"] = status.clone(),
             None => drop(new.as_object_mut().unwrap().remove("status")),
         }
+        self.set_defaults(&mut new);
         if new == old {
             return true;
         }
@@ -167,12 +164,18 @@ impl World {
         let Some(mut stored) = self.admit(new, false) else {
             return false;
         };
-        if self.adapter.view(&stored).unwrap().partition != self.view().partition {
-            own_partition(&mut stored, self.adapter.partition_path().unwrap(), false);
+        if self.moves_the_hold(&stored) {
+            own_hold(&mut stored, self.adapter, false);
         }
         self.oracle_sees_a_write(&old, Some(&asked), &stored);
         self.store(stored);
         true
+    }
+
+    /// Somebody deletes a pod.
+    pub(super) fn lose_pod(&mut self, ordinal: u32) {
+        self.oracle_sees_a_misfortune(ordinal);
+        self.delete_pod(ordinal);
     }
 
     pub(super) fn delete_pod(&mut self, ordinal: u32) {
@@ -266,11 +269,15 @@ impl World {
         self.oracle_sets_the_clock_back(by);
     }
 
-    /// Whether our label is as it has to be and the update type is the rolling one.
+    /// Sees to it that our label is as it has to be, the update type the rolling one, and nothing paused.
     pub(super) fn mend(&mut self) {
-        self.patch(&json!({
-            "metadata": {"labels": {names::WORKLOAD_TYPE: self.adapter.type_label()}},
-            "spec": {"updateStrategy": {"type": null}},
-        }));
+        let usual = ["spec", "updateStrategy", "type"].as_slice();
+        let path = match self.adapter.paths().revisions {
+            Some(RevisionKind::ReplicaSet) => &["spec", "paused"],
+            _ => usual,
+        };
+        let mut patch = nested(path, json!(null));
+        patch["metadata"] = json!({"labels": {names::WORKLOAD_TYPE: self.adapter.type_label()}});
+        self.patch(&patch);
     }
 }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::api::{Fault, INJECTED, Injection};
-use super::cluster::Frozen;
+use super::cluster::Sync;
 use super::oracle::Oracle;
 use crate::api::v1beta1::{CanaryStatus, Condition, Rollout, RolloutStatus, condition};
 use crate::names;
@@ -20,16 +20,24 @@ pub(super) const NAMESPACE: &str = "default";
 pub(super) const APP: &str = "my-app";
 pub(super) const ROLLOUT: &str = "my-app-rollout";
 
-/// A pod; its place in [`Pods`] is its ordinal.
+/// A pod; its place in [`Pods`] is its ordinal, or a number where there are none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Pod {
     pub(super) uid: String,
     pub(super) created: Timestamp,
     /// When it became ready, or has stopped being so.
     pub(super) since: Timestamp,
-    /// UID of the workload that made it.
+    /// UID of the workload that made it, be it through a ReplicaSet.
     pub(super) owner: String,
+    /// UID of the ReplicaSet.
+    pub(super) set: Option<String>,
+    /// Node that it has to itself.
+    pub(super) node: Option<u32>,
+    /// UID of the pod whose place it takes.
+    pub(super) instead_of: Option<String>,
     pub(super) revision: String,
+    /// The label of the revision, where it is another word.
+    pub(super) label: Option<String>,
     pub(super) ready: bool,
     pub(super) terminating: bool,
     /// It has ended and will not run again.
@@ -49,6 +57,8 @@ pub(super) struct Habits {
     pub(super) pod_labels: bool,
     /// `currentRevision` follows the template, not the pods.
     pub(super) current_at_once: bool,
+    /// Revisions that no pod runs are forgotten, where objects stand for them.
+    pub(super) forgets_revisions: bool,
 }
 
 /// What the controller's stores hold at one moment.
@@ -56,6 +66,7 @@ pub(super) struct Habits {
 pub(super) struct Seen {
     pub(super) rollout: Option<Rollout>,
     pub(super) workload: Option<Value>,
+    pub(super) revisions: Vec<Value>,
     pub(super) pods: Pods,
 }
 
@@ -70,10 +81,12 @@ pub(super) struct World {
     /// The workload as it is read; kept since reading hashes the template.
     read: Option<View>,
     pub(super) rollout: Option<Rollout>,
+    /// The objects that stand for revisions of the workload, where its kind has any.
+    pub(super) revisions: Vec<Value>,
     pub(super) pods: Pods,
     pub(super) habits: Habits,
     /// The operator acts on this, not on what is.
-    pub(super) frozen: Option<Frozen>,
+    pub(super) frozen: Option<Sync>,
     /// What the operator will report: UID of the workload and its status.
     pub(super) late: Option<(Value, Value)>,
     /// Pods that were asked to go stay for the time being.
@@ -119,21 +132,25 @@ pub(super) struct World {
     pub(super) oracle: Oracle,
 }
 
-/// A kind of Kruise.
-fn kruise(kind: &str) -> &'static dyn Adapter {
-    let kind = GroupKind {
-        group: "apps.kruise.io".to_owned(),
-        kind: kind.to_owned(),
-    };
-    adapter_for(&kind).unwrap()
+fn kind(group: &str, kind: &str) -> &'static dyn Adapter {
+    let (group, kind) = (group.to_owned(), kind.to_owned());
+    adapter_for(&GroupKind { group, kind }).unwrap()
 }
 
 pub(super) fn clone_set() -> &'static dyn Adapter {
-    kruise("CloneSet")
+    kind("apps.kruise.io", "CloneSet")
 }
 
 pub(super) fn daemon_set() -> &'static dyn Adapter {
-    kruise("DaemonSet")
+    kind("apps.kruise.io", "DaemonSet")
+}
+
+pub(super) fn native_daemon_set() -> &'static dyn Adapter {
+    kind("apps", "DaemonSet")
+}
+
+pub(super) fn deployment() -> &'static dyn Adapter {
+    kind("apps", "Deployment")
 }
 
 /// A member at a path, as a merge patch sets it.
@@ -160,22 +177,24 @@ pub(super) fn template(image: &str) -> Value {
 
 /// The user's manifest of a StatefulSet-like workload.
 pub(super) fn manifest(replicas: u32, partition: Option<i64>, image: &str) -> Value {
-    manifest_of(adapter_for(&app().kind).unwrap(), replicas, partition, image)
+    let adapter = adapter_for(&app().kind).unwrap();
+    let mut manifest = manifest_of(adapter, replicas, image);
+    if let Some(partition) = partition {
+        json_patch::merge(
+            &mut manifest,
+            &nested(adapter.partition_path().unwrap(), json!(partition)),
+        );
+    }
+    manifest
 }
 
-fn manifest_of(adapter: &dyn Adapter, replicas: u32, partition: Option<i64>, image: &str) -> Value {
+fn manifest_of(adapter: &dyn Adapter, replicas: u32, image: &str) -> Value {
     let mut manifest = json!({
         "metadata": {"name": APP, "namespace": NAMESPACE, "labels": {names::WORKLOAD_TYPE: adapter.type_label()}},
         "spec": {"template": template(image)}
     });
     if let Some(path) = adapter.replicas_path() {
         json_patch::merge(&mut manifest, &nested(path, json!(replicas)));
-    }
-    if let Some(partition) = partition {
-        json_patch::merge(
-            &mut manifest,
-            &nested(adapter.partition_path().unwrap(), json!(partition)),
-        );
     }
     manifest
 }
@@ -198,9 +217,15 @@ pub(super) fn steps() -> Value {
     ])
 }
 
-/// The operator's name for a template: what it counts is the image, and what the other webhook makes of it.
+/// The operator's name for a template: what it counts is the image, what the other webhook makes of it, and an empty member that
+/// the API server keeps.
 pub(super) fn revision(template: &Value) -> String {
     let image = template["spec"]["containers"][0]["image"].as_str().unwrap();
+    if template["spec"].get("securityContext").is_some() {
+        let mut bare = template.clone();
+        bare["spec"].as_object_mut().unwrap().remove("securityContext");
+        return format!("{}.dressed", revision(&bare));
+    }
     match template["metadata"]["annotations"]
         .get(INJECTED)
         .and_then(Value::as_str)
@@ -230,12 +255,14 @@ impl World {
             workload: None,
             read: None,
             rollout: None,
+            revisions: Vec::new(),
             pods: Pods::new(),
             habits: Habits {
                 observed_generation: true,
                 revisions: true,
                 pod_labels: true,
                 current_at_once: false,
+                forgets_revisions: false,
             },
             frozen: None,
             late: None,
@@ -300,7 +327,11 @@ impl World {
 
     /// The user's manifest.
     pub(super) fn manifest(&self, replicas: u32, partition: Option<i64>, image: &str) -> Value {
-        manifest_of(self.adapter, replicas, partition, image)
+        let mut manifest = manifest_of(self.adapter, replicas, image);
+        if partition.is_some() {
+            json_patch::merge(&mut manifest, &self.wish(partition));
+        }
+        manifest
     }
 
     pub(super) fn put_in_place(&mut self, object: Value) {

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::admission::workload::{Outcome, Write, review};
+use crate::workload::native::{OnNode, daemons};
 use crate::workload::{Freedom, Guard, PodView, TemplateId, with_revisions};
 
 const NOW: &str = "2026-01-01T00:01:00Z";
@@ -218,7 +219,7 @@ fn a_rolling_update_is_shown_to_the_api_server_if_it_refuses_it(#[case] rolling:
 enum Event {
     /// We look, and move.
     Look,
-    /// The DaemonSet controller fills the nodes that have no pod.
+    /// The DaemonSet controller fills the nodes that have no pod, and takes away what is too much.
     Fill,
     /// What is not ready becomes ready.
     Ready,
@@ -323,14 +324,17 @@ impl Nodes {
         match event {
             Event::Look => drop(self.look(exposure, max_unavailable)),
             Event::Fill => {
-                let has_one = |nodes: &Self, node: usize| {
-                    nodes.pods.iter().any(|pod| pod.node == Some(format!("n{node}")))
+                let on_node = |pod: &PodView| OnNode {
+                    node: pod.node.as_ref().unwrap()[1..].parse().unwrap(),
+                    leaves: pod.terminating,
+                    ended: pod.finished,
                 };
-                for node in 0..self.count {
-                    if !has_one(self, node) {
-                        self.make(node, "h2");
-                    }
-                }
+                let pods: Vec<_> = self.pods.iter().map(on_node).collect();
+                let (vacant, surplus) = daemons(self.count.try_into().unwrap(), &pods);
+                surplus
+                    .into_iter()
+                    .for_each(|at| self.pods[at].terminating = true);
+                vacant.into_iter().for_each(|node| self.make(node as usize, "h2"));
             }
             Event::Ready => self
                 .pods

@@ -61,7 +61,9 @@ pub(super) fn turns<'a>(scene: &Scene<'a>) -> Vec<Turn<'a>> {
     let living = count(nodes.values().filter(|node| !node.living.is_empty()));
     let vacant = scene.desired.saturating_sub(living);
     // Nobody says which pods are the misplaced ones. A node that lacks its pod must not be hidden by them.
-    let pods_at_most = scene.desired.saturating_add(scene.misplaced).max(living);
+    // Nor must one whose pod leaves, while the status has not seen that it wants another one.
+    let known = scene.desired.saturating_add(scene.misplaced);
+    let pods_at_most = known.max(count(nodes.values()));
     let vacant_at_most = pods_at_most - living;
     // Where there are more, the DaemonSet controller removes all but one.
     let settled: Vec<&PodView> = nodes
@@ -79,8 +81,9 @@ pub(super) fn turns<'a>(scene: &Scene<'a>) -> Vec<Turn<'a>> {
 
     if exposed <= scene.exposure {
         let exposed_at_most = updated.saturating_add(vacant_at_most);
-        let wanted = if scene.open {
-            // The misplaced ones too, which nobody makes anew.
+        let wanted = if scene.open && pods_at_most == known {
+            // The misplaced ones too, which nobody makes anew. Where more nodes have a pod than the status knows, it is late, and the
+            // grant is one for the nodes of before.
             usize::MAX
         } else {
             scene.exposure.saturating_sub(exposed_at_most) as usize
@@ -94,7 +97,11 @@ pub(super) fn turns<'a>(scene: &Scene<'a>) -> Vec<Turn<'a>> {
     }
     let beyond = (exposed - scene.exposure).min(vacant) as usize;
     let left = nodes.values().filter(|node| node.living.is_empty());
-    let left = left.filter_map(|node| node.leaving.first().copied());
+    // Where two leave, one of them was made instead of the other: whoever removes it does so again.
+    let left = left.filter_map(|node| match node.leaving[..] {
+        [only] => Some(only),
+        _ => None,
+    });
     let mut turns: Vec<_> = left.take(beyond).map(Turn::Keep).collect();
 
     let new = scene.pods.iter().filter(|pod| pod.runs(scene.update));
@@ -274,6 +281,7 @@ mod tests {
     #[case::granted_and_failing("a:v2!# b:v1 c:v1 d:v1 e:v2", 1, "")]
     #[case::before_the_first_grant("a:v2 b:v1 c:v1 d:v1 e:v1", 0, "back a")]
     #[case::taken_away_by_somebody("a:v2 b:v1- c:v1 d:v1 e:v1", 1, "keep b")]
+    #[case::taken_away_twice("a:v2 b:v1- b:v1- c:v1 d:v1 e:v1", 1, "")]
     #[case::both("a:v2 b:v1- c:v1 d:v1 e:v2!+", 1, "keep b, back e")]
     #[case::one_of_two_was_granted("a:v1- b:v1- c:v1 d:v1 e:v1", 1, "keep a")]
     #[case::kept_already("a:v2 b:v1- b:v1?+ c:v1 d:v1 e:v1", 1, "")]
@@ -359,6 +367,28 @@ mod tests {
             misplaced: 2,
             exposure,
             open,
+            ..scene(&pods)
+        };
+        assert_eq!(told(&scene), expected);
+    }
+
+    #[rstest]
+    #[case::all_of_them("a:v2 b:v1!", 1, 1, "replace b")]
+    #[case::none_of_them("a:v2 b:v1!", 1, 0, "")]
+    #[case::nor_is_one_that_leaves("a:v1 b:v1-", 1, 0, "")]
+    #[case::as_many_as_granted("a:v1! b:v1! c:v1!", 2, 0, "replace a, replace b")]
+    fn pods_that_the_status_has_not_seen_are_not_taken_for_misplaced(
+        #[case] text: &str,
+        #[case] desired: u32,
+        #[case] misplaced: u32,
+        #[case] expected: &str,
+    ) {
+        let pods = pods(text);
+        let scene = Scene {
+            desired,
+            misplaced,
+            exposure: desired,
+            open: true,
             ..scene(&pods)
         };
         assert_eq!(told(&scene), expected);

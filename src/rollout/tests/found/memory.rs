@@ -1,5 +1,7 @@
 //! Found of memories: what the status tells of workloads that have gone, of grants, and of what people wrote there.
 
+use serde_json::json;
+
 use super::super::api::Fault;
 use super::super::world::{World, manifest, rollout, steps};
 
@@ -90,6 +92,31 @@ fn a_release_of_another_workload_of_the_same_name_is_another_release() {
         (world.at().as_str(), world.on("v2")),
         ("Progressing 1/StepPaused", vec![4])
     );
+    world.finish();
+    world.assert_done("v2", None);
+}
+
+/// Its Rollout is a new one, and the operator calls another revision the current one.
+#[test]
+fn a_pod_that_was_never_ready_is_replaced_where_nobody_remembers_that_it_is_of_the_stable_template() {
+    let mut world = World::in_order(1, None, &steps());
+    let export = world.object().clone();
+    world.patch(&json!({"spec": {"updateStrategy": {"type": "OnDelete"}}}));
+    world.delete_rollout();
+    world.control();
+    world.apply("v3", None, false);
+    world.scale(0);
+    world.settle();
+    world.create_rollout(rollout(&steps()));
+    world.set_replicas(1);
+    world.sync();
+    world.put(export);
+    world.set_image("v2");
+    world.replan(&json!([{"replicas": 1, "pause": {}}]));
+    world.control();
+    world.operate();
+    world.mend();
+    world.pass(60);
     world.finish();
     world.assert_done("v2", None);
 }

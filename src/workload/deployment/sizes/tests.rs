@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
+use crate::workload::native::{self, Turnover};
 
 /// A ReplicaSet's pods, available or not.
 #[derive(Clone, Copy, Debug)]
@@ -27,12 +28,9 @@ impl Pods {
 
     /// Its controller makes and deletes pods, those first that are not ready.
     fn sync(&mut self) {
-        let there = self.ready + self.unready;
-        self.unready += self.wanted.saturating_sub(there);
-        let more = there.saturating_sub(self.wanted);
-        let idle = more.min(self.unready);
-        self.unready -= idle;
-        self.ready -= more - idle;
+        let turnover = Turnover::of(self.wanted, self.ready, self.unready);
+        self.unready = self.unready + turnover.made - turnover.unready;
+        self.ready -= turnover.ready;
     }
 
     fn start(&mut self) {
@@ -93,11 +91,9 @@ impl World {
 
     /// The controller of Deployments, which is paused.
     fn native(&mut self) {
-        let active: Vec<_> = (0..3).filter(|place| self.sets[*place].wanted > 0).collect();
-        match active[..] {
-            [] => self.sets[if self.made { UPDATE } else { STABLE }].wanted = self.replicas,
-            [only] => self.sets[only].wanted = self.replicas,
-            _ => {}
+        let update = self.made.then_some(UPDATE);
+        if let Some(heir) = native::heir(&self.wants(), update, Some(STABLE)) {
+            self.sets[heir].wanted = self.replicas;
         }
     }
 
