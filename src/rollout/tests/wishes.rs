@@ -119,12 +119,13 @@ impl World {
             return;
         };
         let before = self.oracle.fields.clone();
+        let (written, was) = (asked.skeleton.value(), old.skeleton.value());
         // Written as a whole, without our marks and without what we have set.
         let set = held.fields.iter().filter(|field| field.fixed == Fixed::True);
         let whole = asked.marks.hold.is_none()
             && set
                 .into_iter()
-                .any(|field| at(&asked.skeleton, field) != field.fixed.value().as_ref());
+                .any(|field| at(&written, field) != field.fixed.value().as_ref());
         let hold = asked.marks.hold.as_ref();
         if let Some(hold) = hold.filter(|hold| hold.is_echoed_by(asked.partition))
             && let Original::Fields(original) = &hold.original
@@ -132,11 +133,11 @@ impl World {
             // A state of ours: whoever writes it asks for what its marks say.
             self.oracle.fields = Some(original.clone());
         } else if self.oracle.fields.is_none() || stored.hold().is_none() || old.hold().is_none() || whole {
-            self.oracle.fields = Some(fields_of(held.fields, &asked.skeleton));
+            self.oracle.fields = Some(fields_of(held.fields, &written));
         } else if let Some(wishes) = &mut self.oracle.fields {
             for field in held.fields {
-                let wish = at(&asked.skeleton, field);
-                if wish == at(&old.skeleton, field) || wish == field.fixed.value().as_ref() {
+                let wish = at(&written, field);
+                if wish == at(&was, field) || wish == field.fixed.value().as_ref() {
                     continue;
                 }
                 match wish {
