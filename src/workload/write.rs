@@ -47,7 +47,7 @@ pub(super) fn expose(paths: &Paths, view: &View, partition: i64) -> PatchBuilder
 pub(super) fn release(paths: &Paths, view: &View, freedom: Freedom) -> PatchBuilder {
     let mut patch = guarded_write(view);
     // Asking for another partition in mid-release moves this mark alone, and neither generation nor grant.
-    patch = tested(patch, view, &[names::ORIGINAL_PARTITION]);
+    patch = tested(patch, &[names::ORIGINAL_PARTITION]);
     if let Some(hold) = view.hold() {
         patch = paths.means.restore(patch, &hold.original);
     }
@@ -97,7 +97,6 @@ pub(super) fn let_go_of_left(paths: &Paths, view: &View) -> PatchBuilder {
 fn left_write(view: &View) -> PatchBuilder {
     tested(
         guarded_write(view),
-        view,
         &[names::IN_PROGRESSING, names::LEGACY_CONTROL_INFO],
     )
 }
@@ -112,16 +111,16 @@ fn guarded_write(view: &View) -> PatchBuilder {
     let patch = PatchBuilder::new(view.skeleton.value())
         .test(["metadata", "uid"], json!(view.uid))
         .test(["metadata", "generation"], json!(view.generation));
-    tested(patch, view, &[names::GUARDED_BY, names::GRANTED_PARTITION])
+    tested(patch, &[names::GUARDED_BY, names::GRANTED_PARTITION])
 }
 
-/// The patch with tests of these annotations, as far as they are there.
-fn tested(patch: PatchBuilder, view: &View, marks: &[&'static str]) -> PatchBuilder {
-    let skeleton = view.skeleton.value();
-    marks.iter().fold(patch, |patch, mark| {
-        match skeleton["metadata"]["annotations"].get(mark) {
-            Some(text) => patch.test(annotation(mark), text.clone()),
+/// The patch with tests of these annotations, as far as the object has them.
+fn tested(patch: PatchBuilder, marks: &[&'static str]) -> PatchBuilder {
+    marks.iter().fold(
+        patch,
+        |patch, mark| match patch.object()["metadata"]["annotations"].get(mark).cloned() {
+            Some(text) => patch.test(annotation(mark), text),
             None => patch,
-        }
-    })
+        },
+    )
 }

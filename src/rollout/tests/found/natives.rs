@@ -4,11 +4,16 @@ use serde_json::json;
 
 use super::super::world::{World, daemon_set, deployment, native_daemon_set, steps};
 
+/// Gives the template an empty member, which changes nothing that counts.
+fn dress(world: &mut World) {
+    world.patch(&json!({"spec": {"template": {"spec": {"securityContext": {}}}}}));
+}
+
 /// How many pods the grant is for has changed, and nobody has looked at that yet.
 #[test]
 fn nothing_moves_before_it_is_known_where_a_template_leads() {
     let mut world = World::of(deployment(), 1, None).under(&steps());
-    world.patch(&json!({"spec": {"template": {"spec": {"securityContext": {}}}}}));
+    dress(&mut world);
     world.settle();
     assert_eq!(
         (world.at().as_str(), world.on("v1").len()),
@@ -172,10 +177,6 @@ fn a_manifest_that_is_put_in_mid_release_asks_for_the_type_that_holds() {
     world.finish();
     assert_eq!(world.object()["spec"]["strategy"], json!({"type": "Recreate"}));
     assert!(world.has_what_was_asked_for());
-}
-
-fn dress(world: &mut World) {
-    world.patch(&json!({"spec": {"template": {"spec": {"securityContext": {}}}}}));
 }
 
 /// All pods of the stable template are gone, and with them its record: the one of a template that resembles it is none of it.
