@@ -256,12 +256,7 @@ impl Subject<'_> {
         self.set().await;
         let gate = Gate::open(scene).await;
         scene.set_version("bad").await;
-        eventually(SOON, "a pod of the bad version", async || {
-            let pods = scene.pods().await;
-            let broken = pods.iter().any(|(_, version, _)| version == "bad");
-            if broken { Ok(()) } else { Err(format!("{pods:?}")) }
-        })
-        .await;
+        scene.wait_some("bad").await;
         let status = &scene.looked_at("broken").await["status"];
         assert_eq!(
             (&status["currentStepIndex"], &status["currentStepState"]),

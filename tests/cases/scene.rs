@@ -325,6 +325,30 @@ impl<'a> Scene<'a> {
         .await
     }
 
+    /// Waits until there is a pod of this version, ready or not.
+    pub async fn wait_some(&self, version: &str) {
+        eventually(SOON, &format!("a pod of the version {version}"), async || {
+            let pods = self.pods().await;
+            let some = pods.iter().any(|(_, found, _)| found == version);
+            if some { Ok(()) } else { Err(format!("{pods:?}")) }
+        })
+        .await;
+    }
+
+    /// Deletes a pod, and waits until there is another one of its name.
+    pub async fn lose_pod(&self, name: &str) {
+        let pods = self.all_pods();
+        let lost = pods.get(name).await.unwrap().metadata.uid;
+        pods.delete(name, &DeleteParams::default()).await.unwrap();
+        eventually(SOON, &format!("another pod {name}"), async || {
+            match pods.get(name).await {
+                Ok(pod) if pod.metadata.uid != lost => Ok(()),
+                other => Err(format!("{:?}", other.map(|pod| pod.metadata.uid))),
+            }
+        })
+        .await;
+    }
+
     /// Waits until the Rollout satisfies the condition.
     pub async fn wait(&self, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
         eventually(SOON, what, async || {

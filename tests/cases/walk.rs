@@ -1,14 +1,12 @@
 //! The walk: a custom workload rolls out in batches.
 
 use futures::future::join3;
-use k8s_openapi::api::core::v1::Pod;
 use kruise_rollout::names;
-use kube::api::{Api, DeleteParams};
 use serde_json::{Value, json};
-use support::{eventually, installed};
+use support::installed;
 
 use crate::gate::Gate;
-use crate::scene::{SOON, Scene, WALK, assert_free, condition, mark, partition, walk_steps};
+use crate::scene::{Scene, WALK, assert_free, condition, mark, partition, walk_steps};
 use crate::writes::Way;
 
 #[tokio::test]
@@ -84,16 +82,7 @@ async fn walks_and_is_at_rest(way: Way, original: Option<i64>) {
     );
 
     // A pod that is lost returns on the new version, also below the restored partition.
-    let pods: Api<Pod> = Api::namespaced(scene.admin.clone(), scene.namespace.name());
-    let lost = pods.get("my-app-0").await.unwrap().metadata.uid;
-    pods.delete("my-app-0", &DeleteParams::default()).await.unwrap();
-    eventually(SOON, "another pod my-app-0", async || {
-        match pods.get("my-app-0").await {
-            Ok(pod) if pod.metadata.uid != lost => Ok(()),
-            other => Err(format!("{:?}", other.map(|pod| pod.metadata.uid))),
-        }
-    })
-    .await;
+    scene.lose_pod("my-app-0").await;
     scene.wait_pods("v2", 5).await;
 
     let settled = |app: &Value| {

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::world::{APP, NAMESPACE, ROLLOUT, rollout, steps, template};
+use crate::api::v1beta1::Rollout;
 use crate::names;
 use crate::rollout::{Action, Children, Decision, EditKind, Observed, Proof, Target, Workload, decide};
 use crate::workload::{
@@ -48,6 +49,25 @@ fn pods(version: &str) -> Vec<PodView> {
     (0..5).map(pod).collect()
 }
 
+/// A Rollout and its workload with nothing around them, after the first look; pods in the way are not replaced.
+pub(super) fn alone<'a>(rollout: &'a Rollout, workload: &'a Workload, target: Target<'a>) -> Observed<'a> {
+    Observed {
+        rollout: Some(rollout),
+        namespace: NAMESPACE,
+        name: ROLLOUT,
+        workload: Some(workload),
+        target,
+        strays: Vec::new(),
+        rival: None,
+        own_namespace: "kruise-rollout",
+        beside_another: false,
+        replace_stuck_pods: false,
+        keeps_held: false,
+        first_look: false,
+        now: Timestamp::UNIX_EPOCH,
+    }
+}
+
 /// What is decided of it, with these ReplicaSets and pods; without them before they have been seen.
 fn look(object: &Value, seen: Option<(&[Revision], &[PodView])>) -> Decision {
     let (kind, adapter) = deployments();
@@ -64,27 +84,14 @@ fn look(object: &Value, seen: Option<(&[Revision], &[PodView])>) -> Decision {
             name: APP.to_owned(),
         },
     );
-    decide(&Observed {
-        rollout: Some(&rollout),
-        namespace: NAMESPACE,
-        name: ROLLOUT,
-        workload: Some(&workload),
-        target: Target::Present {
-            adapter,
-            view: &view,
-            children,
-            revisions,
-            proof: &Proof::Proven,
-        },
-        strays: Vec::new(),
-        rival: None,
-        own_namespace: "kruise-rollout",
-        beside_another: false,
-        replace_stuck_pods: false,
-        keeps_held: false,
-        first_look: false,
-        now: Timestamp::UNIX_EPOCH,
-    })
+    let target = Target::Present {
+        adapter,
+        view: &view,
+        children,
+        revisions,
+        proof: &Proof::Proven,
+    };
+    decide(&alone(&rollout, &workload, target))
 }
 
 fn edits(decision: &Decision) -> Vec<EditKind> {

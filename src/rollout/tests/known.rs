@@ -1,10 +1,10 @@
 //! Kinds that are known by name: their label is set for them.
 
-use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::world::{APP, NAMESPACE, ROLLOUT, manifest, rollout, steps, template};
+use super::driven::alone;
+use super::world::{APP, ROLLOUT, manifest, rollout, steps, template};
 use crate::api::v1beta1::condition;
 use crate::names;
 use crate::rollout::{Action, Children, Decision, EditKind, Observed, Proof, Target, Workload, decide};
@@ -39,26 +39,16 @@ fn look(kind: &GroupKind, object: &Value) -> Decision {
             name: APP.to_owned(),
         },
     );
+    let target = Target::Present {
+        adapter,
+        view: &view,
+        children: Children::Unknown,
+        revisions: &[],
+        proof: &Proof::Unknown,
+    };
     decide(&Observed {
-        rollout: Some(&rollout),
-        namespace: NAMESPACE,
-        name: ROLLOUT,
-        workload: Some(&workload),
-        target: Target::Present {
-            adapter,
-            view: &view,
-            children: Children::Unknown,
-            revisions: &[],
-            proof: &Proof::Unknown,
-        },
-        strays: Vec::new(),
-        rival: None,
-        own_namespace: "kruise-rollout",
-        beside_another: false,
         replace_stuck_pods: true,
-        keeps_held: false,
-        first_look: false,
-        now: Timestamp::UNIX_EPOCH,
+        ..alone(&rollout, &workload, target)
     })
 }
 

@@ -30,16 +30,7 @@ async fn r12_a_start_ordinal_shifts_names_and_not_the_partition() {
     assert_eq!(scene.wait_pods("v2", 1).await, ["my-app-14"]);
     assert_eq!(scene.batches().await, ["my-app-14 r12 1"]);
 
-    let pods = scene.all_pods();
-    let lost = pods.get("my-app-11").await.unwrap().metadata.uid;
-    pods.delete("my-app-11", &DeleteParams::default()).await.unwrap();
-    eventually(SOON, "another pod my-app-11", async || {
-        match pods.get("my-app-11").await {
-            Ok(pod) if pod.metadata.uid != lost => Ok(()),
-            _ => Err("not yet"),
-        }
-    })
-    .await;
+    scene.lose_pod("my-app-11").await;
     scene.wait_pods("v1", 4).await;
 
     scene.approve().await;

@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use kruise_rollout::names;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::ListParams;
 use serde_json::{Value, json};
 use support::eventually;
 
@@ -116,12 +116,7 @@ async fn breaks_beside_the_others(kind: Kind) {
     subject.set().await;
     let gate = Gate::open(scene).await;
     scene.set_version("bad").await;
-    eventually(SOON, "a pod of the bad version", async || {
-        let pods = scene.pods().await;
-        let broken = pods.iter().any(|(_, version, _)| version == "bad");
-        if broken { Ok(()) } else { Err(format!("{pods:?}")) }
-    })
-    .await;
+    scene.wait_some("bad").await;
     scene.looked_at("broken").await;
     scene.wait_state(1, "StepUpgrade").await;
     scene.wait_pods("v1", 5).await;
@@ -152,16 +147,7 @@ async fn r13_an_advanced_stateful_set_with_reserved_ordinals_keeps_so_many_pods(
     assert_eq!(scene.batches().await, ["my-app-6 r13 1"]);
 
     // A pod that is kept back comes back as it was, although its ordinal is the partition.
-    let pods = scene.all_pods();
-    let lost = pods.get("my-app-4").await.unwrap().metadata.uid;
-    pods.delete("my-app-4", &DeleteParams::default()).await.unwrap();
-    eventually(SOON, "another pod my-app-4", async || {
-        match pods.get("my-app-4").await {
-            Ok(pod) if pod.metadata.uid != lost => Ok(()),
-            _ => Err("not yet"),
-        }
-    })
-    .await;
+    scene.lose_pod("my-app-4").await;
     scene.wait_pods("v1", 4).await;
 
     scene.approve().await;

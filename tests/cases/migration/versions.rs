@@ -228,45 +228,14 @@ async fn the_definition_of_the_existing_controller_becomes_ours() {
     // It has been there since it stored the older version.
     let stored = |versions: Value| json!({"status": {"storedVersions": versions}}).to_string();
     let both = stored(json!(["v1alpha1", "v1beta1"]));
-    kubectl(
-        &scene,
-        &[
-            "patch",
-            "crd",
-            DEFINITION,
-            "--subresource=status",
-            "--type=merge",
-            "-p",
-            &both,
-        ],
-    )
-    .await
-    .unwrap();
+    patched(&scene, &both, &["--subresource=status"]).await;
     let refused = kubectl(&scene, &ours).await.unwrap_err();
     assert!(refused.contains("storedVersions"), "{refused}");
     let one = stored(json!(["v1beta1"]));
-    kubectl(
-        &scene,
-        &[
-            "patch",
-            "crd",
-            DEFINITION,
-            "--subresource=status",
-            "--type=merge",
-            "-p",
-            &one,
-        ],
-    )
-    .await
-    .unwrap();
+    patched(&scene, &one, &["--subresource=status"]).await;
     kubectl(&scene, &ours).await.unwrap();
     let convert = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}}).to_string();
-    kubectl(
-        &scene,
-        &["patch", "crd", DEFINITION, "--type=merge", "-p", &convert],
-    )
-    .await
-    .unwrap();
+    patched(&scene, &convert, &[]).await;
     std::fs::remove_file(&file).unwrap();
     let documented = include_str!("../../../docs/migration.md");
     for words in [one, convert] {
@@ -284,4 +253,10 @@ async fn the_definition_of_the_existing_controller_becomes_ours() {
     assert_eq!(gate.most("v2").await, 1);
     finish(&scene, "v2").await;
     is_tidy(&scene).await;
+}
+
+/// Merges a patch into the definition, with these flags.
+async fn patched(scene: &Scene<'_>, patch: &str, flags: &[&str]) {
+    let patch = ["patch", "crd", DEFINITION, "--type=merge", "-p", patch];
+    kubectl(scene, &[&patch, flags].concat()).await.unwrap();
 }
