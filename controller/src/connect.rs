@@ -28,7 +28,7 @@ use crate::backoff::WatchBackoff;
 use crate::registration;
 use crate::telemetry::chain;
 
-pub(crate) use self::object::Object;
+pub(crate) use self::object::{Object, reviewed};
 
 /// Seconds after which the server ends a watch, which is then resumed.
 const WATCH_SECONDS: u32 = 30;

@@ -270,9 +270,8 @@ fn warning(
         };
         return format!("a release is in progress: {kept}; {see}");
     }
-    let template = adapter.paths().template_id(&write.new["spec"]["template"]);
-    let back = guard.hold.is_some() && guard.stable == Some(template);
-    if back {
+    let template = || adapter.paths().template_id(&write.new["spec"]["template"]);
+    if guard.hold.is_some() && guard.stable == Some(template()) {
         format!("the template is the stable one again: Rollout {rollout} rolls back; {see}")
     } else {
         format!("the new template is held by Rollout {rollout}; {see}")

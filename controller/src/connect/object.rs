@@ -1,4 +1,5 @@
-//! Objects as watches take them in: read in one pass, without the bookkeeping of other field managers, which is often the larger part.
+//! Objects as watches and reviews take them in: read in one pass, without the bookkeeping of other field managers, which is often the
+//! larger part.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +9,7 @@ use kruise_rollout::names;
 use kube::Resource;
 use kube::api::ApiResource;
 use kube::core::DynamicResourceScope;
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 /// An object of whatever kind.
@@ -62,7 +63,7 @@ impl Resource for Object {
 
 impl<'de> Deserialize<'de> for Object {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let content = deserializer.deserialize_map(Whole)?;
+        let content = deserializer.deserialize_map(Whole(Managed::Ours))?;
         let text = |member: &str| content["metadata"][member].as_str().map(str::to_owned);
         let metadata = ObjectMeta {
             name: text("name"),
@@ -74,8 +75,20 @@ impl<'de> Deserialize<'de> for Object {
     }
 }
 
+/// An object in a review, or null where there is none. What admission says never depends on managed fields, so none are kept.
+pub(crate) fn reviewed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+    deserializer.deserialize_any(Whole(Managed::Nobodys))
+}
+
+/// Which entries of the managed fields are kept.
+#[derive(Clone, Copy, PartialEq)]
+enum Managed {
+    Ours,
+    Nobodys,
+}
+
 /// Reads the whole object.
-struct Whole;
+struct Whole(Managed);
 
 impl<'de> Visitor<'de> for Whole {
     type Value = Value;
@@ -84,11 +97,15 @@ impl<'de> Visitor<'de> for Whole {
         f.write_str("an object")
     }
 
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut content = Map::new();
         while let Some(member) = map.next_key::<String>()? {
             let value = match member.as_str() {
-                "metadata" => map.next_value::<Metadata>()?.0.into(),
+                "metadata" => map.next_value_seed(Metadata(self.0))?,
                 _ => map.next_value()?,
             };
             content.insert(member, value);
@@ -97,32 +114,38 @@ impl<'de> Visitor<'de> for Whole {
     }
 }
 
-/// The metadata without the managed fields of others.
-struct Metadata(Map<String, Value>);
+/// Reads the metadata.
+struct Metadata(Managed);
 
-impl<'de> Deserialize<'de> for Metadata {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
-            type Value = Metadata;
+impl<'de> DeserializeSeed<'de> for Metadata {
+    type Value = Value;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("metadata")
-            }
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Metadata, A::Error> {
-                let mut members = Map::new();
-                while let Some(member) = map.next_key::<String>()? {
-                    let value = match member.as_str() {
-                        "managedFields" => map.next_value::<Managers>()?.0.into(),
-                        _ => map.next_value()?,
-                    };
-                    members.insert(member, value);
+impl<'de> Visitor<'de> for Metadata {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("metadata")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut members = Map::new();
+        while let Some(member) = map.next_key::<String>()? {
+            let value = match member.as_str() {
+                "managedFields" if self.0 == Managed::Nobodys => {
+                    map.next_value::<IgnoredAny>()?;
+                    continue;
                 }
-                Ok(Metadata(members))
-            }
+                "managedFields" => map.next_value::<Managers>()?.0.into(),
+                _ => map.next_value()?,
+            };
+            members.insert(member, value);
         }
-        deserializer.deserialize_map(Members)
+        Ok(members.into())
     }
 }
 
@@ -222,5 +245,17 @@ mod tests {
             json!({"apiVersion": "v1", "kind": "A", "spec": {"a": [1, null]}, "metadata": {"name": "a", "namespace": "ns",
                 "resourceVersion": "7", "labels": {"b": "c"}, "managedFields": [ours("f:b"), ours("f:c")]}})
         );
+    }
+
+    #[test]
+    fn a_review_keeps_no_managed_fields_and_may_have_no_object() {
+        let read = |text: &str| reviewed(&mut serde_json::Deserializer::from_str(text));
+        let text = format!(r#"{{"metadata":{{"name":"a","managedFields":{ENTRIES}}},"spec":{{"a":1}}}}"#);
+        assert_eq!(
+            read(&text).unwrap(),
+            json!({"metadata": {"name": "a"}, "spec": {"a": 1}})
+        );
+        assert_eq!(read("null").unwrap(), Value::Null);
+        assert!(read("7").is_err());
     }
 }

@@ -18,6 +18,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use crate::connect::reviewed;
 use crate::context::Context;
 use crate::world::{Place, target_of};
 
@@ -51,9 +52,9 @@ struct Request {
     user_info: User,
     #[serde(default)]
     options: Value,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "reviewed")]
     object: Value,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "reviewed")]
     old_object: Value,
 }
 
