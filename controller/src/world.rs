@@ -4,6 +4,7 @@
 //! answer to our own write is not undone by an event that is older. Nothing here waits or calls.
 
 mod census;
+mod few;
 mod inner;
 mod kinds;
 mod place;
@@ -29,7 +30,6 @@ use self::inner::Inner;
 use self::place::in_namespace;
 use self::pods::Pods;
 use self::revisions::Revisions;
-use self::stored::Stored;
 use crate::lease::Term;
 
 pub(crate) use self::census::{Census, PHASES};
@@ -141,7 +141,7 @@ impl World {
         let inner = self.lock();
         let names = inner.claims.get(place).into_iter().flatten();
         let stored = names.filter_map(|name| inner.rollouts.get(&Key::new(&place.namespace, name)));
-        stored.filter_map(Stored::rollout).collect()
+        stored.filter_map(|stored| stored.rollout()).collect()
     }
 
     /// The Rollout that names a workload and may hold it although it carries no mark yet: it is enabled, not being deleted, has
@@ -263,7 +263,7 @@ impl World {
             return None;
         }
         let inner = self.lock();
-        let rollout = inner.rollouts.get(key).and_then(Stored::rollout);
+        let rollout = inner.rollouts.get(key).and_then(|stored| stored.rollout());
         let workload = rollout.as_deref().map(target_of);
         let place = workload.clone().map(|workload| Place {
             namespace: key.namespace.clone(),

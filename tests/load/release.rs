@@ -29,10 +29,10 @@ struct Run<'a> {
 }
 
 /// Where the counting begins.
-#[derive(Clone, Copy)]
 struct Start {
     mark: Mark,
     usage: Option<Usage>,
+    control_plane: BTreeMap<&'static str, f64>,
 }
 
 /// Measures what the arguments say.
@@ -65,6 +65,7 @@ impl<'a> Run<'a> {
             start: Start {
                 mark: control_plane.audit().beginning(),
                 usage: None,
+                control_plane: BTreeMap::new(),
             },
         };
         eprintln!(
@@ -144,8 +145,17 @@ impl<'a> Run<'a> {
         self.start = Start {
             mark: self.control_plane.audit().mark(),
             usage: self.stage.usage(),
+            control_plane: self.control_plane_cpu(),
         };
         Ok(())
+    }
+
+    /// Processor time that each program of the control plane has used so far, in seconds.
+    fn control_plane_cpu(&self) -> BTreeMap<&'static str, f64> {
+        let groups = self.control_plane.groups().into_iter();
+        groups
+            .map(|(program, group)| (program, Usage::of_group(group).cpu))
+            .collect()
     }
 
     /// Version 2, with timed pauses.
@@ -159,6 +169,11 @@ impl<'a> Run<'a> {
         }
         answer["wall_seconds"] = json!(rounded((ended - began).as_secs_f64()));
         self.journal.quiet(DEADLINE).await?;
+        let used = self.control_plane_cpu().into_iter().map(|(program, after)| {
+            let before = self.start.control_plane.get(program).copied();
+            (program, rounded(after - before.unwrap_or_default()))
+        });
+        answer["control_plane_cpu_seconds"] = json!(used.collect::<BTreeMap<_, _>>());
         if let (Some(before), Some(after)) = (self.start.usage, self.stage.usage()) {
             answer["cpu_seconds"] = json!(rounded(after.cpu - before.cpu));
             answer["rss_peak_mib"] = json!(rounded(after.peak));

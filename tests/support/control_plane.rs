@@ -348,6 +348,15 @@ impl ControlPlane {
         &self.assets
     }
 
+    /// The programs that run, and their process groups.
+    #[must_use]
+    pub fn groups(&self) -> BTreeMap<&'static str, u32> {
+        let processes = self.processes();
+        let each = processes.iter();
+        each.map(|(component, process)| (component.program(), process.pid()))
+            .collect()
+    }
+
     /// The audit log.
     #[must_use]
     pub fn audit(&self) -> &Audit {

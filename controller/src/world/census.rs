@@ -4,7 +4,6 @@ use jiff::Timestamp;
 use kruise_rollout::api::v1beta1::phase;
 use kruise_rollout::report::{RolloutReport, Seen, Sources};
 
-use super::stored::Stored;
 use super::{Key, World};
 
 /// Phases, and last the word for a Rollout that no controller has written a phase of yet.
@@ -51,7 +50,7 @@ impl World {
     fn is_in_breach(&self, key: &Key) -> bool {
         let (rollout, view, pods) = {
             let inner = self.lock();
-            let rollout = inner.rollouts.get(key).and_then(Stored::rollout);
+            let rollout = inner.rollouts.get(key).and_then(|stored| stored.rollout());
             let (Some(rollout), Some(view)) = (rollout, inner.target_view(key).cloned()) else {
                 return false;
             };

@@ -11,6 +11,7 @@ use kruise_rollout::workload::{Adapter, GroupKind, View, adapter_for};
 use kube::api::ApiResource;
 use serde_json::Value;
 
+use super::few::Few;
 use super::pods::Pods;
 use super::revisions::Revisions;
 use super::stored::Stored;
@@ -38,20 +39,22 @@ impl Default for Kind {
 /// The stores and the indexes between them.
 #[derive(Default)]
 pub(super) struct Inner {
-    pub(super) rollouts: BTreeMap<Key, Stored>,
-    pub(super) claims: HashMap<Place, BTreeSet<String>>,
+    pub(super) rollouts: BTreeMap<Key, Box<Stored>>,
+    /// Rollouts that name a workload.
+    pub(super) claims: HashMap<Arc<Place>, Few<String>>,
     /// Kinds that Rollouts name.
     pub(super) named: Tally<GroupKind>,
     /// Kinds of which a Rollout says that its workload is guarded.
     pub(super) guarded: Tally<GroupKind>,
     pub(super) kinds: HashMap<GroupKind, Kind>,
-    pub(super) marked: BTreeMap<Key, BTreeSet<Workload>>,
+    /// Workloads that carry the mark of a Rollout.
+    pub(super) marked: BTreeMap<Key, Few<Workload>>,
     /// Kinds of the marked workloads.
     pub(super) marked_kinds: Tally<GroupKind>,
     pub(super) held: BTreeSet<Place>,
     /// What the held workloads need to be watched.
     pub(super) sights: Tally<(String, Sight)>,
-    pub(super) by_uid: HashMap<String, Place>,
+    pub(super) by_uid: HashMap<String, Arc<Place>>,
     pub(super) proofs: HashMap<Key, (String, Proof)>,
     /// In which term the first look at a Rollout was had.
     pub(super) looked: HashMap<Key, Term>,
@@ -83,10 +86,10 @@ fn sights_of(place: &Place) -> impl Iterator<Item = (String, Sight)> + use<> {
 impl Inner {
     /// Takes in a Rollout, unless the store has it already or has a newer copy.
     pub(super) fn take_rollout(&mut self, rollout: Rollout) -> Vec<Key> {
-        let (key, new) = (key_of(&rollout), Stored::of(rollout));
-        let known =
-            |old: &Stored| old.uid == new.uid && adds_nothing(&new.resource_version, &old.resource_version);
-        if self.rollouts.get(&key).is_some_and(known) {
+        let (key, new) = (key_of(&rollout), Box::new(Stored::of(rollout)));
+        if self.rollouts.get(&key).is_some_and(|old| {
+            old.uid == new.uid && adds_nothing(&new.resource_version, &old.resource_version)
+        }) {
             return Vec::new();
         }
         let mut concerned = self.remove_rollout(&key);
@@ -98,7 +101,7 @@ impl Inner {
         if new.guarded == Some(true) {
             self.guarded.add(place.workload.kind.clone());
         }
-        let names = self.claims.entry(place).or_default();
+        let names = self.claims.entry(Arc::new(place)).or_default();
         names.insert(key.name.clone());
         concerned.extend(names.iter().map(|name| Key::new(&key.namespace, name)));
         self.rollouts.insert(key, new);
@@ -217,7 +220,9 @@ impl Inner {
             self.rewritten.remove(&uid(old));
         }
         if let Some(new) = new {
-            self.by_uid.insert(uid(new), place.clone());
+            let claimed = self.claims.get_key_value(place).map(|(place, _)| place.clone());
+            let place = claimed.unwrap_or_else(|| Arc::new(place.clone()));
+            self.by_uid.insert(uid(new), place);
         }
         if let Some(key) = mark(old)
             && let Some(workloads) = self.marked.get_mut(&key)
