@@ -39,8 +39,15 @@ pub(crate) use self::place::{Key, Place, key_of, target_of};
 /// How long nothing is granted to a workload whose template changes with every write.
 const REWRITTEN_PAUSE: SignedDuration = SignedDuration::from_secs(15);
 
+/// A workload that cannot be read.
+#[derive(Debug)]
+pub(crate) struct Unreadable {
+    pub(crate) uid: String,
+    pub(crate) error: FieldError,
+}
+
 /// A workload as it was last seen, or why it cannot be read.
-pub(crate) type Seen = Result<Arc<View>, (String, FieldError)>;
+pub(crate) type Seen = Result<Arc<View>, Arc<Unreadable>>;
 
 /// One sort of objects that releases in a namespace need to be watched there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

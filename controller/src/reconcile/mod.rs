@@ -221,7 +221,7 @@ fn observe<'a>(context: &'a Context, key: &'a Key, snapshot: &'a Snapshot, now: 
         (Watch::Refused(answer), ..) => Target::Unreadable(answer.clone()),
         (Watch::Starting, _, None) => Target::Pending,
         (_, _, None) => Target::Missing,
-        (_, _, Some(Err((_, error)))) => Target::Malformed(error.clone()),
+        (_, _, Some(Err(unreadable))) => Target::Malformed(unreadable.error.clone()),
         (_, Some(adapter), Some(Ok(view))) => Target::Present {
             adapter,
             view,

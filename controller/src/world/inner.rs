@@ -16,7 +16,7 @@ use super::pods::Pods;
 use super::revisions::Revisions;
 use super::stored::Stored;
 use super::tally::Tally;
-use super::{Key, Place, Seen, Sight, Watch, key_of};
+use super::{Key, Place, Seen, Sight, Unreadable, Watch, key_of};
 use crate::lease::Term;
 
 /// A kind of workloads.
@@ -117,7 +117,7 @@ impl Inner {
         let seen = adapter
             .view(object)
             .map(Arc::new)
-            .map_err(|error| (uid.clone(), error));
+            .map_err(|error| Arc::new(Unreadable { uid, error }));
         let entry = self.kinds.entry(place.workload.kind.clone()).or_default();
         let name = (place.namespace.clone(), place.workload.name.clone());
         let old = entry.workloads.get(&name).cloned();
@@ -207,7 +207,7 @@ impl Inner {
     pub(super) fn reindex(&mut self, place: &Place, old: Option<&Seen>, new: Option<&Seen>) {
         let uid = |seen: &Seen| {
             seen.as_ref()
-                .map_or_else(|(uid, _)| uid.clone(), |view| view.uid.clone())
+                .map_or_else(|error| error.uid.clone(), |view| view.uid.clone())
         };
         let mark = |seen: Option<&Seen>| {
             let view = seen?.as_ref().ok()?;

@@ -6,9 +6,6 @@ use super::cel::{any_of, quoted, variable};
 use super::{Scope, not_our_own_step};
 use crate::names;
 
-/// Annotation in which client-side apply keeps the manifest.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
 /// The `spec` of the ValidatingAdmissionPolicy that warns, in the webhook's words.
 ///
 /// It sees what is stored, not what was asked for. So every write of a held workload is told that a release is in progress, unless
@@ -68,7 +65,7 @@ pub fn tell(scope: &Scope<'_>) -> Value {
 /// What of the spec is not as before, or nothing at all is other than before: then something was put right.
 fn not_about_other_metadata() -> String {
     let marks = [
-        &[LAST_APPLIED, names::GUARDED_BY],
+        &[names::LAST_APPLIED, names::GUARDED_BY],
         names::RELEASE_MARKS.as_slice(),
     ]
     .concat();
