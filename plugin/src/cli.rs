@@ -2,6 +2,7 @@
 
 pub(crate) mod approve;
 pub(crate) mod completion;
+mod connection;
 mod diagnose;
 mod enable;
 mod events;
@@ -19,20 +20,16 @@ pub(crate) mod verbs;
 mod wait;
 pub(crate) mod writing;
 
-use std::time::Duration;
-
-use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use diagnose::{Check, Doctor, Explain, Format, Lint, LintFormat, List, Plan};
 
-use crate::duration::parse_duration;
 use approve::{Approve, Promote};
 use steer::{Disable, Jump, Restart, Retry, Steer};
 use undo::{Abort, Undo};
 use writing::Writing;
 
-use crate::ui::trace::Trace;
+pub(crate) use connection::Connection;
 pub(crate) use enable::Enable;
 pub(crate) use events::Events;
 pub(crate) use get::Get;
@@ -110,121 +107,6 @@ pub(crate) enum Color {
     Always,
     /// Never.
     Never,
-}
-
-/// How to reach the API server; as kubectl has it.
-#[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Connection")]
-pub(crate) struct Connection {
-    /// Path to the kubeconfig file to use
-    #[arg(long, global = true, value_name = "PATH", value_parser = OsStringValueParser::new().map(std::path::PathBuf::from))]
-    pub(crate) kubeconfig: Option<std::path::PathBuf>,
-    /// Name of the kubeconfig context to use
-    #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) context: Option<String>,
-    /// Name of the kubeconfig cluster to use
-    #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) cluster: Option<String>,
-    /// Name of the kubeconfig user to use
-    #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) user: Option<String>,
-    /// Namespace of the request
-    #[arg(short, long, global = true, value_name = "NAME", value_parser = namespace)]
-    pub(crate) namespace: Option<String>,
-    /// Address and port of the API server
-    #[arg(short, long, global = true, value_name = "URL")]
-    pub(crate) server: Option<String>,
-    /// Bearer token for the API server
-    #[arg(long, global = true, value_name = "TOKEN", hide_env_values = true)]
-    pub(crate) token: Option<String>,
-    /// User to impersonate
-    #[arg(long = "as", global = true, value_name = "USER")]
-    pub(crate) impersonate: Option<String>,
-    /// Group to impersonate; may be repeated
-    #[arg(long = "as-group", global = true, value_name = "GROUP")]
-    pub(crate) impersonate_group: Vec<String>,
-    /// UID to impersonate
-    #[arg(long = "as-uid", global = true, value_name = "UID")]
-    pub(crate) impersonate_uid: Option<String>,
-    /// Extra information about the impersonated user; may be repeated
-    #[arg(long = "as-user-extra", global = true, value_name = "KEY=VALUE", value_parser = parse_pair)]
-    pub(crate) impersonate_user_extra: Vec<(String, String)>,
-    /// Path to a certificate of the authority that signed the server's certificate
-    #[arg(long, global = true, value_name = "PATH")]
-    pub(crate) certificate_authority: Option<String>,
-    /// Path to a client certificate
-    #[arg(long, global = true, value_name = "PATH")]
-    pub(crate) client_certificate: Option<String>,
-    /// Path to the key of the client certificate
-    #[arg(long, global = true, value_name = "PATH")]
-    pub(crate) client_key: Option<String>,
-    /// Do not verify the server's certificate; this makes the connection insecure
-    #[arg(long, global = true)]
-    pub(crate) insecure_skip_tls_verify: bool,
-    /// Name to expect in the server's certificate
-    #[arg(long, global = true, value_name = "NAME")]
-    pub(crate) tls_server_name: Option<String>,
-    /// How long to wait for an answer to one request, such as 5s or 1m; 0 waits for ever
-    #[arg(long, global = true, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
-    pub(crate) request_timeout: Duration,
-    /// Say on stderr how the server is reached; twice: each request with its answer's code, never headers or tokens
-    #[arg(short = 'v', global = true, action = clap::ArgAction::Count, help_heading = "Output")]
-    pub(crate) verbose: u8,
-    /// The same as a number: 1 or 2
-    #[arg(long, global = true, value_name = "NUMBER", help_heading = "Output")]
-    pub(crate) verbosity: Option<u8>,
-}
-
-impl Connection {
-    /// `--namespace`, where it says anything.
-    pub(crate) fn namespace(&self) -> Option<&str> {
-        self.namespace
-            .as_deref()
-            .filter(|namespace| !namespace.is_empty())
-    }
-
-    /// Flags that are empty say nothing, as for kubectl: scripts write `--context "$CONTEXT"`.
-    pub(crate) fn without_empty(mut self) -> Self {
-        for flag in [
-            &mut self.context,
-            &mut self.cluster,
-            &mut self.user,
-            &mut self.namespace,
-            &mut self.server,
-            &mut self.token,
-            &mut self.impersonate,
-            &mut self.impersonate_uid,
-            &mut self.certificate_authority,
-            &mut self.client_certificate,
-            &mut self.client_key,
-            &mut self.tls_server_name,
-        ] {
-            flag.take_if(|text| text.is_empty());
-        }
-        self.kubeconfig.take_if(|path| path.as_os_str().is_empty());
-        self
-    }
-
-    /// What is said on the way.
-    pub(crate) fn trace(&self) -> Trace {
-        Trace::new(self.verbosity.unwrap_or_default().max(self.verbose))
-    }
-}
-
-/// As for kubectl, an empty one says nothing.
-fn namespace(text: &str) -> Result<String, String> {
-    if text.is_empty() {
-        Ok(String::new())
-    } else {
-        crate::target::namespace(text)
-    }
-}
-
-fn parse_pair(text: &str) -> Result<(String, String), String> {
-    text.split_once('=')
-        .filter(|(key, _)| !key.is_empty())
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .ok_or_else(|| format!("{text:?} is not KEY=VALUE"))
 }
 
 #[derive(Debug, Subcommand)]
@@ -423,162 +305,4 @@ pub(crate) struct Version {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::writing::DryRun;
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    /// Commands that change nothing.
-    const READING: [&str; 15] = [
-        "check",
-        "doctor",
-        "events",
-        "explain",
-        "get",
-        "history",
-        "install",
-        "lint",
-        "list",
-        "plan",
-        "pods",
-        "status",
-        "uninstall",
-        "version",
-        "wait",
-    ];
-
-    /// Every command that is not known to read has the flags of those that write.
-    #[test]
-    fn what_writes_can_be_tried_without_writing() {
-        fn look(command: &clap::Command) {
-            if command.get_subcommands().next().is_some() {
-                command.get_subcommands().for_each(look);
-                return;
-            }
-            let name = command.get_name();
-            let has = |flag: &str| command.get_arguments().any(|a| a.get_long() == Some(flag));
-            let writes = has("dry-run");
-            assert_ne!(writes, READING.contains(&name), "{name}");
-            assert!(
-                !writes || (has("output") && has("field-manager")),
-                "{name} lacks a flag"
-            );
-        }
-        look(&Cli::command());
-    }
-
-    #[test]
-    fn every_help_has_the_exit_codes_and_is_not_wide() {
-        fn look(command: &mut clap::Command) {
-            let name = command.get_name().to_owned();
-            for help in [command.render_help(), command.render_long_help()] {
-                let help = help.to_string();
-                assert!(
-                    help.contains("Exit codes:\n  0  done") && help.contains("130, 143"),
-                    "{name}\n{help}"
-                );
-                let wide = help.lines().find(|line| line.chars().count() > 100);
-                assert_eq!(wide, None, "{name}");
-            }
-            let commands = command
-                .get_subcommands_mut()
-                .filter(|command| command.get_name() != "help");
-            commands.for_each(look);
-        }
-        let mut command = Cli::command();
-        command.build();
-        look(&mut command);
-    }
-
-    #[test]
-    fn empty_flags_say_nothing_and_namespaces_are_names() {
-        let line = [
-            "k",
-            "rollout",
-            "list",
-            "-s",
-            "",
-            "--context",
-            "",
-            "-n",
-            "",
-            "--token",
-            "",
-            "--kubeconfig",
-            "",
-        ];
-        let connection = Cli::try_parse_from(line).unwrap().global.connection;
-        let connection = connection.without_empty();
-        assert_eq!(
-            (connection.server, connection.context, connection.namespace),
-            (None, None, None)
-        );
-        assert_eq!((connection.token, connection.kubeconfig), (None, None));
-        for word in ["../shop", "..", "a/b", "a?b", " ", "Shop", "a.b"] {
-            for line in [
-                vec!["k", "rollout", "list", "-n", word],
-                vec!["k", "doctor", "--controller-namespace", word],
-            ] {
-                let error = Cli::try_parse_from(&line).unwrap_err();
-                assert_eq!(error.exit_code(), 2, "{line:?}");
-            }
-        }
-        for word in ["", "..", "../secrets", "a?b", "crd with space"] {
-            let line = ["k", "workload", "check", "--crd", word];
-            assert_eq!(Cli::try_parse_from(line).unwrap_err().exit_code(), 2, "{word}");
-        }
-        assert!(parse("k rollout history web --limit 0").is_err());
-    }
-
-    fn parse(line: &str) -> Result<Cli, clap::Error> {
-        Cli::try_parse_from(line.split(' '))
-    }
-
-    #[test]
-    fn flags_stand_anywhere() {
-        for line in [
-            "kubectl-kruise -n shop rollout approve rollout/web",
-            "kubectl-kruise rollout -n shop approve rollout/web",
-            "kubectl-kruise rollout approve rollout/web -n shop",
-        ] {
-            assert_eq!(
-                parse(line).unwrap().global.connection.namespace.as_deref(),
-                Some("shop"),
-                "{line}"
-            );
-        }
-    }
-
-    #[test]
-    fn switches_are_as_in_kubectl() {
-        let status = |line: &str| match parse(line).unwrap().command {
-            Some(Command::Rollout {
-                command: Some(RolloutCommand::Status(status)),
-            }) => status,
-            other => panic!("{other:?}"),
-        };
-        assert!(status("k rollout status web").watch);
-        assert!(status("k rollout status web --watch").watch);
-        assert!(status("k rollout status web -w").watch);
-        assert!(!status("k rollout status web --watch=false").watch);
-        assert_eq!(status("k rollout status rollout web").targets, ["rollout", "web"]);
-        let dry_run = |line: &str| match parse(line).unwrap().command {
-            Some(Command::Rollout {
-                command: Some(RolloutCommand::Approve(approve)),
-            }) => approve.writing.dry_run(),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(dry_run("k rollout approve web"), DryRun::None);
-        assert_eq!(dry_run("k rollout approve web --dry-run"), DryRun::Client);
-        assert_eq!(dry_run("k rollout approve web --dry-run=server"), DryRun::Server);
-        assert!(parse("k rollout approve web --dry-run=maybe").is_err());
-        assert!(parse("k rollout approve").is_err());
-        assert!(parse("k rollout approve web --step 0").is_err());
-    }
-}
+mod tests;
