@@ -64,6 +64,14 @@ pub(crate) enum Error {
     /// `--fail-if-empty`, with where was looked.
     #[error("no rollouts found {0}")]
     NoneFound(String),
+    /// A list that went out in part.
+    #[error("the list is not complete, it ends after {printed}: {cause}")]
+    Incomplete {
+        /// Rollouts that were printed.
+        printed: usize,
+        /// Why there are no more.
+        cause: Box<Error>,
+    },
     /// The Rollout kind is not served.
     #[error(
         "the server has no Rollouts in version {}",
@@ -149,6 +157,14 @@ fn reason(status: &Status) -> &str {
 }
 
 impl Error {
+    /// A list that went out in part.
+    pub(crate) fn cut(printed: usize, cause: Self) -> Self {
+        Self::Incomplete {
+            printed,
+            cause: Box::new(cause),
+        }
+    }
+
     /// The exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
@@ -201,6 +217,9 @@ impl Error {
             )),
             Self::Forbidden { right, .. } => Some(format!("you need a role with the right to {right}")),
             Self::Refused { hint, .. } => hint.clone(),
+            Self::Incomplete { cause, .. } => {
+                cause.hint().or_else(|| Some("repeat the command".to_owned()))
+            }
             Self::Changed(_) => Some("look at it again and repeat the command".to_owned()),
             Self::Unconfirmed(_) => Some("this is not a terminal to ask on: confirm with --yes".to_owned()),
             _ => None,

@@ -2,6 +2,7 @@
 
 pub(crate) mod documented;
 mod list;
+mod requests;
 mod rights;
 
 use std::process::Stdio;

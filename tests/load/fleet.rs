@@ -1,7 +1,7 @@
 //! Many workloads of one kind, each with its Rollout, and what people do to them all at once.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -11,7 +11,7 @@ use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
-use support::{ControlPlane, Identity};
+use support::{ControlPlane, Identity, eventually};
 
 use crate::Kind;
 
@@ -21,6 +21,8 @@ pub(crate) const NAMESPACE: &str = "load";
 const ELSEWHERE: &str = "elsewhere";
 /// Requests of people that are under way at the same time.
 const AT_ONCE: usize = 16;
+/// How long a few pods may take.
+const SCALED: Duration = Duration::from_secs(60);
 
 /// The workloads. A Rollout has the name of its workload.
 pub(crate) struct Fleet {
@@ -115,6 +117,36 @@ impl Fleet {
             Ok(())
         })
         .await
+    }
+
+    /// Writes the status of these Rollouts, where no controller does.
+    pub(crate) async fn tell(&self, names: &[String], status: &Value) -> anyhow::Result<()> {
+        let patch = json!({ "status": status });
+        let params = PatchParams::default();
+        each(names, async |name| {
+            self.approvals
+                .patch_status(name, &params, &Patch::Merge(&patch))
+                .await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Gives one workload so many pods, and waits until they are ready.
+    pub(crate) async fn scale(&self, name: &str, replicas: i64) -> anyhow::Result<()> {
+        let patch = json!({"spec": {"replicas": replicas}});
+        self.sets
+            .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await?;
+        eventually(SCALED, "the pods are ready", async || {
+            let set = self.sets.get(name).await.map_err(|error| error.to_string())?;
+            let ready = &set.data["status"]["readyReplicas"];
+            (*ready == replicas)
+                .then_some(())
+                .ok_or_else(|| format!("{ready} are ready"))
+        })
+        .await;
+        Ok(())
     }
 
     /// Lets the first step of every Rollout wait for a person.

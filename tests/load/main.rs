@@ -1,4 +1,4 @@
-//! `cargo load`: many releases at once, or many Rollouts at rest, and what they cost.
+//! `cargo load`: many releases at once, many Rollouts at rest, or the plugin among many Rollouts, and what they cost.
 //!
 //! Runs on a control plane of its own, prints one line of JSON on standard output, and says on standard error how it goes. It
 //! measures and judges nothing but the gate: times and sizes depend on the machine, so their judge is the one who reads them.
@@ -12,10 +12,12 @@
 mod fleet;
 mod idle;
 mod journal;
+mod plugin;
 mod reactions;
 mod release;
 mod requests;
 mod stage;
+mod stopwatch;
 mod usage;
 
 use std::process::ExitCode;
@@ -23,7 +25,7 @@ use std::process::ExitCode;
 use clap::{Parser, ValueEnum};
 use serde_json::Value;
 
-/// Measures releases of many workloads at once, or Rollouts at rest.
+/// Measures releases of many workloads at once, Rollouts at rest, or the plugin among them.
 ///
 /// Starts a throwaway Kubernetes control plane on this machine with the product on it. Ends with 0 if it could measure and the gate
 /// held, 1 if not, 2 for wrong usage.
@@ -57,6 +59,12 @@ struct Arguments {
     /// How long rest is measured, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "idle", value_parser = clap::value_parser!(u32).range(1..=3_600))]
     seconds: u32,
+    /// Release nothing: measure what the commands of the plugin cost
+    #[arg(long, conflicts_with_all = ["bare", "controller", "idle", "replicas", "pause"])]
+    plugin: bool,
+    /// Measure this build of the plugin instead of the present one
+    #[arg(long, value_name = "PATH", requires = "plugin")]
+    program: Option<std::path::PathBuf>,
 }
 
 /// A kind of workloads.
@@ -80,8 +88,13 @@ impl Kind {
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    if let Some(code) = stopwatch::in_between() {
+        return code;
+    }
     let arguments = Arguments::parse();
-    let measured = if arguments.idle {
+    let measured = if arguments.plugin {
+        plugin::measure(&arguments).await
+    } else if arguments.idle {
         idle::measure(&arguments).await
     } else {
         release::measure(&arguments).await

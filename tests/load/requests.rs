@@ -11,10 +11,15 @@ use crate::usage::rounded;
 pub(crate) struct Requests(Vec<Entry>);
 
 impl Requests {
-    /// Everything that this user has asked since the mark. Reads are logged of the product's controller only.
+    /// Everything that this user has asked since the mark. Reads are logged of the product's controller and the viewer only.
     pub(crate) fn since(audit: &Audit, mark: Mark, user: &str) -> Self {
         let entries = audit.since(mark);
         Self(entries.into_iter().filter(|entry| entry.user == user).collect())
+    }
+
+    /// All of them.
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
     }
 
     /// Stored and refused writes by verb and resource, each divided by the number of releases; leases apart, which are written

@@ -13,7 +13,7 @@ pub struct Mark(u64);
 
 /// Reader of the audit log.
 ///
-/// The log has every write of everybody through any API server (reads only of the product's controllers), in the order in
+/// The log has every write of everybody through any API server (reads only of the product's controllers and of the viewer), in the order in
 /// which responses were completed. An entry may appear a moment **after** its client has the response, so wait for it with
 /// [`crate::eventually`]; likewise, a mark set directly after a response may lie before its entry. A watch appears when it ends.
 /// In an existing cluster there is no log, and it reads as empty.

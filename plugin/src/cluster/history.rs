@@ -1,11 +1,12 @@
 //! Templates that a workload had: as its Rollout recorded them, and as it keeps them itself.
 
 use jiff::Timestamp;
+use kruise_rollout::names;
 use kruise_rollout::report::{History, Recorded};
 use kube::api::{ApiResource, ListParams};
 use kube::core::{DynamicObject, GroupVersionKind};
 
-use super::{Cluster, Details};
+use super::{Cluster, Details, Workload};
 use crate::error::Error;
 
 impl Cluster {
@@ -26,7 +27,7 @@ impl Cluster {
             let theirs = || Recorded::of_workload(&object, workload_uid.as_deref()?);
             recorded.extend(ours.or_else(theirs));
         };
-        self.apps("ControllerRevision", "controllerrevisions", None, &mut take)
+        self.revisions(&rollout_uid, details.workload.as_ref(), &mut take)
             .await?;
         if let Some(workload) = &details.workload
             && (workload.resource.group.as_str(), workload.resource.kind.as_str()) == ("apps", "Deployment")
@@ -38,7 +39,35 @@ impl Cluster {
         Ok(History::new(recorded, details.world.view(), &named))
     }
 
-    async fn apps(
+    /// The ControllerRevisions that may hold a template of a workload: the records of its Rollout, and what its own controller keeps.
+    /// Those of StatefulSets and DaemonSets of Kubernetes have the labels that these select by, so the others of the namespace need
+    /// not be read. Of other operators that is not known.
+    pub(super) async fn revisions(
+        &self,
+        rollout_uid: &str,
+        workload: Option<&Workload>,
+        mut take: impl FnMut(DynamicObject),
+    ) -> Result<(), Error> {
+        let records = Some(format!("{}={rollout_uid}", names::RECORD_OF));
+        let of =
+            |workload: &Workload| (workload.resource.group == "apps").then(|| workload.resource.kind.clone());
+        let selectors = match (
+            workload.and_then(of).as_deref(),
+            workload.and_then(Workload::selector),
+        ) {
+            (Some("Deployment"), _) => vec![records],
+            (Some("StatefulSet" | "DaemonSet"), Some(selector)) => vec![records, Some(selector)],
+            _ => vec![None],
+        };
+        for selector in selectors {
+            self.apps("ControllerRevision", "controllerrevisions", selector, &mut take)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Objects of the group `apps`, page by page.
+    pub(super) async fn apps(
         &self,
         kind: &str,
         plural: &str,

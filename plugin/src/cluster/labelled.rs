@@ -130,16 +130,10 @@ impl Cluster {
         everywhere: bool,
         selector: Option<&str>,
     ) -> Result<Looked<Vec<Value>>, Error> {
-        let (group, version, plural) = (&resource.group, &resource.version, &resource.plural);
-        let root = if group.is_empty() {
-            format!("/api/{version}")
-        } else {
-            format!("/apis/{group}/{version}")
-        };
         let folder = if everywhere {
-            format!("{root}/{plural}")
+            self.everywhere().folder(resource)
         } else {
-            format!("{root}/namespaces/{}/{plural}", self.namespace)
+            self.folder(resource)
         };
         let place = Place {
             folder: &folder,

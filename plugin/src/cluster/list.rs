@@ -1,14 +1,14 @@
-//! Many Rollouts: page by page, and as they change.
+//! Many Rollouts as they change.
 
 use std::collections::{HashMap, HashSet};
 
+use futures::StreamExt;
 use futures::stream::{BoxStream, SelectAll, select_all};
-use futures::{StreamExt, stream};
 use kruise_rollout::api::v1beta1::{Rollout, WorkloadRef};
 use kruise_rollout::names;
 use kruise_rollout::report::Hidden;
 use kube::ResourceExt;
-use kube::api::{Api, ApiResource, ListParams};
+use kube::api::{Api, ApiResource};
 use kube::core::DynamicObject;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
@@ -17,17 +17,6 @@ use super::kind::guessed;
 use super::views::WATCH;
 use super::{Cluster, PAGE, Workload, World, qualified};
 use crate::error::Error;
-
-/// Workloads that are asked for at once.
-const AT_ONCE: usize = 16;
-
-/// One page of Rollouts with their workloads, and the token of the next one.
-pub(crate) struct Page {
-    /// What is known of each; pods are not read.
-    pub(crate) worlds: Vec<World>,
-    /// Where to go on.
-    pub(crate) next: Option<String>,
-}
 
 /// Kinds of workloads that have been met.
 #[derive(Default)]
@@ -39,7 +28,7 @@ pub(crate) struct Kinds {
 
 impl Kinds {
     /// The resource of a kind; `None` where the server has no such kind.
-    async fn resource(
+    pub(super) async fn resource(
         &mut self,
         cluster: &Cluster,
         reference: &WorkloadRef,
@@ -48,15 +37,19 @@ impl Kinds {
         if let Some(known) = self.known.get(&kind) {
             return Ok(known.clone());
         }
-        let resource = match cluster.discovered(reference).await {
-            Err(Error::Server(_) | Error::Forbidden { .. }) => guessed(reference),
-            found => found?,
+        let resource = match reference.group_version() {
+            // What is part of Kubernetes is always there, and its plurals are the usual ones.
+            Some(("apps", _)) => guessed(reference),
+            _ => match cluster.discovered(reference).await {
+                Err(Error::Server(_) | Error::Forbidden { .. }) => guessed(reference),
+                found => found?,
+            },
         };
         self.known.insert(kind, resource.clone());
         Ok(resource)
     }
 
-    fn hide(&mut self, right: String) {
+    pub(super) fn hide(&mut self, right: String) {
         let hidden = Hidden {
             part: "workloads",
             right,
@@ -73,7 +66,7 @@ impl Cluster {
         self.within("")
     }
 
-    fn within(&self, namespace: &str) -> Self {
+    pub(super) fn within(&self, namespace: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
             ..self.clone()
@@ -91,73 +84,12 @@ impl Cluster {
         }
     }
 
-    fn rollouts_within(&self) -> Api<Rollout> {
+    pub(super) fn rollouts_within(&self) -> Api<Rollout> {
         if self.namespace.is_empty() {
             Api::all(self.client.clone())
         } else {
             self.rollouts()
         }
-    }
-
-    /// One page of the Rollouts that the selector picks, from where the last one ended.
-    pub(crate) async fn page(
-        &self,
-        selector: Option<&str>,
-        from: Option<&str>,
-        kinds: &mut Kinds,
-    ) -> Result<Page, Error> {
-        let mut params = ListParams::default().limit(PAGE);
-        params.label_selector = selector.map(str::to_owned);
-        params.continue_token = from.map(str::to_owned);
-        let right = format!("list rollouts.{}", names::GROUP);
-        let page = match self.call(&right, self.rollouts_within().list(&params)).await {
-            Err(Error::Server(status)) if status.code == 404 => return Err(Error::NotInstalled),
-            page => page?,
-        };
-        Ok(Page {
-            next: page.metadata.continue_.filter(|token| !token.is_empty()),
-            worlds: self.with_workloads(page.items, kinds).await?,
-        })
-    }
-
-    /// Reads the workloads of these Rollouts, several at once. What may not be read is left out and noted.
-    async fn with_workloads(&self, rollouts: Vec<Rollout>, kinds: &mut Kinds) -> Result<Vec<World>, Error> {
-        let mut asked = Vec::with_capacity(rollouts.len());
-        for rollout in rollouts {
-            let resource = kinds.resource(self, &rollout.spec.workload_ref).await?;
-            asked.push((World::new(rollout), resource));
-        }
-        let answers = stream::iter(asked).map(async |(mut world, resource)| {
-            let Some(resource) = resource else {
-                world.take_workload(None);
-                return (world, Ok(()));
-            };
-            let namespace = world.rollout.namespace().unwrap_or_default();
-            let name = world.rollout.spec.workload_ref.name.clone();
-            match self.within(&namespace).workload(&resource, &name).await {
-                Ok(workload) => {
-                    world.take_workload(workload.as_ref());
-                    (world, Ok(()))
-                }
-                Err(error) => (world, Err((resource, error))),
-            }
-        });
-        let answers: Vec<_> = answers.buffered(AT_ONCE).collect().await;
-        let mut worlds = Vec::with_capacity(answers.len());
-        for (mut world, answer) in answers {
-            match answer {
-                Ok(()) => {}
-                Err((resource, Error::Forbidden { right, .. })) => {
-                    let part = "the workload and its pods";
-                    world.hidden.push(Hidden { part, right });
-                    // Not with the namespace: in a list of all it would be said for each.
-                    kinds.hide(format!("get {}", qualified(&resource)));
-                }
-                Err((_, error)) => return Err(error),
-            }
-            worlds.push(world);
-        }
-        Ok(worlds)
     }
 }
 
@@ -283,12 +215,8 @@ impl Roll {
                 world.rollout = rollout;
             }
             _ => {
-                let worlds = self
-                    .cluster
-                    .with_workloads(vec![rollout], &mut self.kinds)
-                    .await?;
-                self.worlds
-                    .extend(worlds.into_iter().map(|world| (key.clone(), world)));
+                let world = self.cluster.alone(rollout, &mut self.kinds).await?;
+                self.worlds.insert(key.clone(), world);
             }
         }
         if let Some(resource) = resource.filter(|_| !followed) {

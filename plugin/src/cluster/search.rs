@@ -2,10 +2,10 @@
 
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::intent::{Record, Search, Source};
-use kube::api::{ApiResource, ListParams};
+use kube::core::DynamicObject;
 use serde_json::Value;
 
-use super::{Cluster, PAGE, Workload};
+use super::{Cluster, Workload};
 use crate::error::Error;
 
 impl Cluster {
@@ -16,54 +16,30 @@ impl Cluster {
         let rollout_uid = rollout.metadata.uid.clone().unwrap_or_default();
         let mut search = Search::default();
         if Source::of(&workload.kind()).contains(&Source::ReplicaSets) {
-            let sets = self.owned("replicasets", "ReplicaSet", |object| {
-                Record::of_replica_set(object, &workload_uid)
+            let mut records = Vec::new();
+            let found = self.apps("ReplicaSet", "replicasets", workload.selector(), |object| {
+                records
+                    .extend(json(&object).and_then(|object| Record::of_replica_set(&object, &workload_uid)));
             });
-            take(&mut search, &[Source::ReplicaSets], sets.await)?;
+            let found = found.await.map(|()| records);
+            take(&mut search, &[Source::ReplicaSets], found)?;
         }
-        // Neither kind carries labels that could be relied on, so all of the namespace are looked through, once.
-        let revisions = self.owned("controllerrevisions", "ControllerRevision", |object| {
-            Record::of_revision(object, &workload_uid).or_else(|| Record::of_rollout(object, &rollout_uid))
+        let mut records = Vec::new();
+        let found = self.revisions(&rollout_uid, Some(workload), |object| {
+            let read = |object: Value| {
+                Record::of_revision(&object, &workload_uid)
+                    .or_else(|| Record::of_rollout(&object, &rollout_uid))
+            };
+            records.extend(json(&object).and_then(read));
         });
-        take(
-            &mut search,
-            &[Source::Revisions, Source::Records],
-            revisions.await,
-        )?;
+        let found = found.await.map(|()| records);
+        take(&mut search, &[Source::Revisions, Source::Records], found)?;
         Ok(search)
     }
+}
 
-    /// Objects of the group `apps`, page by page; each is reduced on arrival.
-    async fn owned(
-        &self,
-        plural: &str,
-        kind: &str,
-        read: impl Fn(&Value) -> Option<Record>,
-    ) -> Result<Vec<Record>, Error> {
-        let resource = ApiResource {
-            group: "apps".to_owned(),
-            version: "v1".to_owned(),
-            api_version: "apps/v1".to_owned(),
-            kind: kind.to_owned(),
-            plural: plural.to_owned(),
-        };
-        let api = self.objects(&resource);
-        let mut params = ListParams::default().limit(PAGE);
-        let mut records = Vec::new();
-        loop {
-            let right = format!("list {plural}.apps");
-            let page = self.call(&right, api.list(&params)).await?;
-            for object in page.items {
-                if let Ok(object) = serde_json::to_value(&object) {
-                    records.extend(read(&object));
-                }
-            }
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => return Ok(records),
-            }
-        }
-    }
+fn json(object: &DynamicObject) -> Option<Value> {
+    serde_json::to_value(object).ok()
 }
 
 fn take(search: &mut Search, sources: &[Source], found: Result<Vec<Record>, Error>) -> Result<(), Error> {

@@ -54,7 +54,7 @@ impl Workload {
 }
 
 /// The resource in the version that its kind is to be read in.
-fn readable(resource: &ApiResource) -> ApiResource {
+pub(super) fn readable(resource: &ApiResource) -> ApiResource {
     let kind = GroupKind {
         group: resource.group.clone(),
         kind: resource.kind.clone(),

@@ -12,7 +12,7 @@ use super::{Cluster, PAGE, Workload};
 use crate::error::Error;
 
 /// The workload as far as it is known.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) enum Known {
     /// It could not be read.
     #[default]
@@ -21,6 +21,29 @@ pub(super) enum Known {
     Missing,
     /// It is there.
     Present(Box<View>),
+}
+
+/// One look at a workload.
+#[derive(Clone, Debug)]
+pub(super) struct Sighting {
+    known: Known,
+    /// When its spec was written last.
+    changed: Option<Timestamp>,
+}
+
+impl Sighting {
+    /// Of a workload as it was read; `None` when it is not there.
+    pub(super) fn of(workload: Option<&Workload>) -> Self {
+        Self {
+            changed: workload
+                .and_then(|workload| spec_changed(&workload.object["metadata"]["managedFields"])),
+            known: match workload.map(Workload::view) {
+                None => Known::Missing,
+                Some(Some(Ok(view))) => Known::Present(Box::new(view)),
+                Some(Some(Err(_)) | None) => Known::Unknown,
+            },
+        }
+    }
 }
 
 /// Rollout, workload and pods.
@@ -114,14 +137,14 @@ impl World {
 
     /// Takes in the workload. Returns its UID when it is there.
     pub(super) fn take_workload(&mut self, workload: Option<&Workload>) -> Option<String> {
-        self.changed =
-            workload.and_then(|workload| spec_changed(&workload.object["metadata"]["managedFields"]));
-        self.known = match workload.map(Workload::view) {
-            None => Known::Missing,
-            Some(Some(Ok(view))) => Known::Present(Box::new(view)),
-            Some(Some(Err(_)) | None) => Known::Unknown,
-        };
+        self.take(Sighting::of(workload));
         self.view().map(|view| view.uid.clone())
+    }
+
+    /// Takes in a look at the workload.
+    pub(super) fn take(&mut self, sighting: Sighting) {
+        self.known = sighting.known;
+        self.changed = sighting.changed;
     }
 
     pub(super) fn take_pod(&mut self, pod: PodView) {

@@ -203,7 +203,7 @@ impl Cluster {
         )
     }
 
-    /// Path of the objects of a resource in the namespace.
+    /// Path of the objects of a resource in the namespace; in all where there is none.
     pub(super) fn folder(&self, resource: &ApiResource) -> String {
         let (group, version, plural) = (&resource.group, &resource.version, &resource.plural);
         let root = if group.is_empty() {
@@ -211,7 +211,11 @@ impl Cluster {
         } else {
             format!("/apis/{group}/{version}")
         };
-        format!("{root}/namespaces/{}/{plural}", self.namespace)
+        if self.namespace.is_empty() {
+            format!("{root}/{plural}")
+        } else {
+            format!("{root}/namespaces/{}/{plural}", self.namespace)
+        }
     }
 }
 

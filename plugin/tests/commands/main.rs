@@ -6,6 +6,7 @@
 )]
 
 mod follow;
+mod long;
 mod look;
 mod manifests;
 mod odd;

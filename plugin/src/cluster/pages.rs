@@ -1,0 +1,201 @@
+//! Many Rollouts with their workloads, page by page.
+
+use std::collections::{BTreeMap, HashMap};
+
+use futures::{StreamExt, stream};
+use kruise_rollout::api::v1beta1::Rollout;
+use kruise_rollout::names;
+use kruise_rollout::report::Hidden;
+use kube::ResourceExt;
+use kube::api::{ApiResource, ListParams};
+
+use super::list::Kinds;
+use super::shelf::Shelf;
+use super::world::Sighting;
+use super::{Cluster, PAGE, World, qualified};
+use crate::error::Error;
+
+/// Workloads that are asked for at once.
+const AT_ONCE: usize = 16;
+/// Workloads of one kind that are asked for one by one, for a page of Rollouts; more are listed.
+const FEW: usize = 16;
+
+/// A list of Rollouts that is being read.
+pub(crate) struct Pages<'a> {
+    cluster: &'a Cluster,
+    selector: Option<&'a str>,
+    /// Token of the next page; none before the first one.
+    next: Option<String>,
+    ended: bool,
+    kinds: Kinds,
+    /// Kinds with many workloads on a page, by plural and group; `None` for those that are not listed after all.
+    shelves: HashMap<String, Option<Shelf>>,
+}
+
+impl<'a> Pages<'a> {
+    /// The Rollouts that the selector picks. Nothing is asked yet.
+    pub(crate) fn new(cluster: &'a Cluster, selector: Option<&'a str>) -> Self {
+        Self {
+            cluster,
+            selector,
+            next: None,
+            ended: false,
+            kinds: Kinds::default(),
+            shelves: HashMap::new(),
+        }
+    }
+
+    /// The next page, with what is known of each; pods are not read. `None` at the end.
+    ///
+    /// # Errors
+    /// Rollouts may not be listed or are not served; with code 410 the server does not know any more what it was listing.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<World>>, Error> {
+        if self.ended {
+            return Ok(None);
+        }
+        let mut params = ListParams::default().limit(PAGE);
+        params.label_selector = self.selector.map(str::to_owned);
+        params.continue_token = self.next.take();
+        let right = format!("list rollouts.{}", names::GROUP);
+        let api = self.cluster.rollouts_within();
+        let page = match self.cluster.call(&right, api.list(&params)).await {
+            Err(Error::Server(status)) if status.code == 404 => return Err(Error::NotInstalled),
+            page => page?,
+        };
+        self.next = page.metadata.continue_.filter(|token| !token.is_empty());
+        self.ended = self.next.is_none();
+        let rest = page.metadata.remaining_item_count.unwrap_or_default();
+        self.with_workloads(page.items, rest.max(0).unsigned_abs())
+            .await
+            .map(Some)
+    }
+
+    /// Begins anew; what was said of rights and kinds stays known.
+    pub(crate) fn restart(&mut self) {
+        self.next = None;
+        self.ended = false;
+        self.shelves.clear();
+    }
+
+    /// What could not be read so far, each once.
+    pub(crate) fn hidden(&self) -> &[Hidden] {
+        &self.kinds.hidden
+    }
+
+    /// The kinds that have been met.
+    pub(crate) fn into_kinds(self) -> Kinds {
+        self.kinds
+    }
+
+    /// `rest`: so many Rollouts follow behind this page.
+    async fn with_workloads(&mut self, rollouts: Vec<Rollout>, rest: u64) -> Result<Vec<World>, Error> {
+        let mut resources = Vec::with_capacity(rollouts.len());
+        for rollout in &rollouts {
+            let resource = self.kinds.resource(self.cluster, &rollout.spec.workload_ref);
+            resources.push(resource.await?);
+        }
+        let namespace = |rollout: Option<&Rollout>| rollout.and_then(Rollout::namespace).unwrap_or_default();
+        let (first, last) = (namespace(rollouts.first()), namespace(rollouts.last()));
+        self.read_shelves(&resources, &first, &last, rest).await?;
+        let mut worlds = Vec::with_capacity(rollouts.len());
+        let mut alone = Vec::new();
+        for (rollout, resource) in rollouts.into_iter().zip(resources) {
+            let mut world = World::new(rollout);
+            let shelf = resource
+                .as_ref()
+                .and_then(|resource| self.shelves.get(&qualified(resource))?.as_ref());
+            match shelf {
+                Some(shelf) => world.take(shelf.sighting(world.rollout())),
+                None => alone.push((worlds.len(), resource)),
+            }
+            worlds.push(world);
+        }
+        for shelf in self.shelves.values_mut().flatten() {
+            shelf.forget_before(&last);
+        }
+        self.cluster
+            .look_at_each(&mut worlds, alone, &mut self.kinds)
+            .await?;
+        Ok(worlds)
+    }
+
+    /// Reads the workloads of those kinds that many Rollouts of a page name, up to the last namespace of the page.
+    async fn read_shelves(
+        &mut self,
+        resources: &[Option<ApiResource>],
+        first: &str,
+        last: &str,
+        rest: u64,
+    ) -> Result<(), Error> {
+        let mut named = BTreeMap::<String, (&ApiResource, usize)>::new();
+        for resource in resources.iter().flatten() {
+            named.entry(qualified(resource)).or_insert((resource, 0)).1 += 1;
+        }
+        for (name, (resource, count)) in named {
+            if count > FEW && !self.shelves.contains_key(&name) {
+                let shelf = Shelf::open(self.cluster, resource, first, count as u64 + rest).await?;
+                self.shelves.insert(name.clone(), shelf);
+            }
+            if let Some(Some(shelf)) = self.shelves.get_mut(&name) {
+                shelf.read_through(self.cluster, last).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Cluster {
+    /// A Rollout with its workload. What may not be read is left out and noted.
+    pub(super) async fn alone(&self, rollout: Rollout, kinds: &mut Kinds) -> Result<World, Error> {
+        let resource = kinds.resource(self, &rollout.spec.workload_ref).await?;
+        let mut worlds = [World::new(rollout)];
+        self.look_at_each(&mut worlds, vec![(0, resource)], kinds).await?;
+        let [world] = worlds;
+        Ok(world)
+    }
+
+    /// Reads the workloads of some of these, several at once.
+    async fn look_at_each(
+        &self,
+        worlds: &mut [World],
+        which: Vec<(usize, Option<ApiResource>)>,
+        kinds: &mut Kinds,
+    ) -> Result<(), Error> {
+        let asked: Vec<_> = which
+            .into_iter()
+            .map(|(position, resource)| {
+                let rollout = worlds[position].rollout();
+                let namespace = rollout.namespace().unwrap_or_default();
+                (
+                    position,
+                    resource,
+                    namespace,
+                    rollout.spec.workload_ref.name.clone(),
+                )
+            })
+            .collect();
+        let answers = stream::iter(asked).map(async |(position, resource, namespace, name)| {
+            let Some(resource) = resource else {
+                return (position, Ok(Sighting::of(None)));
+            };
+            let answer = self.within(&namespace).workload(&resource, &name).await;
+            let answer = answer.map(|workload| Sighting::of(workload.as_ref()));
+            (position, answer.map_err(|error| (resource, error)))
+        });
+        let mut answers = answers.buffered(AT_ONCE);
+        while let Some((position, answer)) = answers.next().await {
+            let world = &mut worlds[position];
+            match answer {
+                Ok(sighting) => world.take(sighting),
+                Err((resource, Error::Forbidden { right, .. })) => {
+                    let part = "the workload and its pods";
+                    world.hidden.push(Hidden { part, right });
+                    // Not with the namespace: in a list of all it would be said for each.
+                    kinds.hide(format!("get {}", qualified(&resource)));
+                }
+                Err((_, error)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
