@@ -6,6 +6,7 @@ mod image;
 mod install;
 mod krew;
 mod monitoring;
+mod size;
 
 use std::path::PathBuf;
 use std::process::{Command, Output};

@@ -94,24 +94,23 @@ impl<'a> Pages<'a> {
             let resource = self.kinds.resource(self.cluster, &rollout.spec.workload_ref);
             resources.push(resource.await?);
         }
-        let namespace = |rollout: Option<&Rollout>| rollout.and_then(Rollout::namespace).unwrap_or_default();
-        let (first, last) = (namespace(rollouts.first()), namespace(rollouts.last()));
-        self.read_shelves(&resources, &first, &last, rest).await?;
-        let mut worlds = Vec::with_capacity(rollouts.len());
+        self.read_shelves(&rollouts, &resources, rest).await?;
+        let mut worlds: Vec<_> = rollouts.into_iter().map(World::new).collect();
         let mut alone = Vec::new();
-        for (rollout, resource) in rollouts.into_iter().zip(resources) {
-            let mut world = World::new(rollout);
-            let shelf = resource
+        for (position, resource) in resources.into_iter().enumerate() {
+            let world = &mut worlds[position];
+            let shelf = |resource: &ApiResource| self.shelves.get(&qualified(resource))?.as_ref();
+            match resource
                 .as_ref()
-                .and_then(|resource| self.shelves.get(&qualified(resource))?.as_ref());
-            match shelf {
-                Some(shelf) => world.take(shelf.sighting(world.rollout())),
-                None => alone.push((worlds.len(), resource)),
+                .and_then(shelf)
+                .and_then(|shelf| shelf.sighting(world.rollout()))
+            {
+                Some(sighting) => world.take(sighting),
+                None => alone.push((position, resource)),
             }
-            worlds.push(world);
         }
         for shelf in self.shelves.values_mut().flatten() {
-            shelf.forget_before(&last);
+            shelf.forget(worlds.iter().map(World::rollout));
         }
         self.cluster
             .look_at_each(&mut worlds, alone, &mut self.kinds)
@@ -119,25 +118,29 @@ impl<'a> Pages<'a> {
         Ok(worlds)
     }
 
-    /// Reads the workloads of those kinds that many Rollouts of a page name, up to the last namespace of the page.
+    /// Reads the workloads of those kinds that many Rollouts of a page name.
     async fn read_shelves(
         &mut self,
+        rollouts: &[Rollout],
         resources: &[Option<ApiResource>],
-        first: &str,
-        last: &str,
         rest: u64,
     ) -> Result<(), Error> {
-        let mut named = BTreeMap::<String, (&ApiResource, usize)>::new();
-        for resource in resources.iter().flatten() {
-            named.entry(qualified(resource)).or_insert((resource, 0)).1 += 1;
+        let mut named = BTreeMap::<String, (&ApiResource, Vec<&Rollout>)>::new();
+        for (rollout, resource) in rollouts.iter().zip(resources) {
+            if let Some(resource) = resource {
+                let (_, naming) = named.entry(qualified(resource)).or_insert((resource, Vec::new()));
+                naming.push(rollout);
+            }
         }
-        for (name, (resource, count)) in named {
-            if count > FEW && !self.shelves.contains_key(&name) {
-                let shelf = Shelf::open(self.cluster, resource, first, count as u64 + rest).await?;
+        for (name, (resource, naming)) in named {
+            if naming.len() > FEW && !self.shelves.contains_key(&name) {
+                let first = naming[0].namespace().unwrap_or_default();
+                let wanted = naming.len() as u64 + rest;
+                let shelf = Shelf::open(self.cluster, resource, &first, wanted).await?;
                 self.shelves.insert(name.clone(), shelf);
             }
             if let Some(Some(shelf)) = self.shelves.get_mut(&name) {
-                shelf.read_through(self.cluster, last).await?;
+                shelf.read_for(self.cluster, &naming).await?;
             }
         }
         Ok(())

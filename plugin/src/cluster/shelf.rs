@@ -17,8 +17,8 @@ use crate::error::Error;
 /// A list is read if for each wanted workload there are not more than so many in it; else asking one by one is less work.
 const FOR_EACH: u64 = 10;
 
-/// Workloads of one kind. The server lists Rollouts and workloads in the same order of namespaces, so that of the workloads only those
-/// are kept whose namespace has Rollouts that are still to come.
+/// Workloads of one kind. The server lists Rollouts and workloads in the same order of namespaces, and mostly of names. So workloads are
+/// read as far as the Rollouts have come, and kept until their Rollout comes or their namespace is over.
 pub(super) struct Shelf {
     resource: ApiResource,
     /// By [`key`].
@@ -31,7 +31,7 @@ pub(super) struct Shelf {
     next: Option<String>,
 }
 
-/// One page. Objects become projections one after the other.
+/// One page of workloads.
 #[derive(Deserialize)]
 struct Page {
     #[serde(default)]
@@ -64,25 +64,29 @@ impl Shelf {
         }
     }
 
-    /// Reads on until all workloads of this namespace are known.
-    pub(super) async fn read_through(&mut self, cluster: &Cluster, namespace: &str) -> Result<(), Error> {
-        let end = key(namespace, "\u{10ffff}");
-        while self.next.is_some() && self.through < end {
-            self.read(cluster).await?;
+    /// Reads on until the workloads of these Rollouts are known, as far as they are there.
+    pub(super) async fn read_for(&mut self, cluster: &Cluster, rollouts: &[&Rollout]) -> Result<(), Error> {
+        for rollout in rollouts {
+            let key = wanted(rollout);
+            while self.next.is_some() && self.through < key {
+                self.read(cluster).await?;
+            }
         }
         Ok(())
     }
 
-    /// What is known of the workload of a Rollout.
-    pub(super) fn sighting(&self, rollout: &Rollout) -> Sighting {
-        let namespace = rollout.namespace().unwrap_or_default();
-        let known = self.kept.get(&key(&namespace, &rollout.spec.workload_ref.name));
-        known.cloned().unwrap_or_else(|| Sighting::of(None))
+    /// What is known of the workload of a Rollout; `None` where it has not been seen.
+    pub(super) fn sighting(&self, rollout: &Rollout) -> Option<Sighting> {
+        self.kept.get(&wanted(rollout)).cloned()
     }
 
-    /// Lets go of workloads in namespaces before this one.
-    pub(super) fn forget_before(&mut self, namespace: &str) {
-        self.floor = key(namespace, "");
+    /// Lets go of workloads whose Rollouts have come, of which this is the last one. Should a further one name such a workload, it is
+    /// asked about alone.
+    pub(super) fn forget<'a>(&mut self, rollouts: impl Iterator<Item = &'a Rollout>) {
+        for rollout in rollouts {
+            self.kept.remove(&wanted(rollout));
+            self.floor = key(&rollout.namespace().unwrap_or_default(), "");
+        }
         self.kept = self.kept.split_off(&self.floor);
     }
 
@@ -116,6 +120,12 @@ impl Shelf {
             .max(0)
             .unsigned_abs())
     }
+}
+
+/// Key of the workload of a Rollout.
+fn wanted(rollout: &Rollout) -> String {
+    let namespace = rollout.namespace().unwrap_or_default();
+    key(&namespace, &rollout.spec.workload_ref.name)
 }
 
 /// Keys are in the order of the server, which has `a-b/x` before `a/x`.
