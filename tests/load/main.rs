@@ -118,7 +118,7 @@ async fn main() -> ExitCode {
 
 /// What every answer begins with.
 fn heading(arguments: &Arguments) -> Value {
-    let runs = match (&arguments.controller, arguments.bare) {
+    let runs = match (&arguments.controller, arguments.bare || arguments.plugin) {
         (Some(command), _) => command.as_str(),
         (None, true) => "nothing",
         (None, false) => "kruise-rollout",

@@ -1,12 +1,14 @@
 //! The workloads of one kind, read in pages beside the pages of Rollouts.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Formatter};
 
 use kruise_rollout::api::v1beta1::Rollout;
 use kube::ResourceExt;
 use kube::api::{ApiResource, ListParams};
-use kube::core::Request;
-use serde::Deserialize;
+use kube::core::{ListMeta, Request};
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
 use super::workload::readable;
@@ -29,14 +31,6 @@ pub(super) struct Shelf {
     through: String,
     /// Token of the next page.
     next: Option<String>,
-}
-
-/// One page of workloads.
-#[derive(Deserialize)]
-struct Page {
-    #[serde(default)]
-    metadata: kube::core::ListMeta,
-    items: Vec<Value>,
 }
 
 impl Shelf {
@@ -98,27 +92,86 @@ impl Shelf {
         let request = Request::new(&folder).list(&params);
         let request = request.map_err(|error| Error::Usage(format!("{folder}: {error}")))?;
         let right = format!("list {}", qualified(&self.resource));
-        let page: Page = cluster.call(&right, cluster.client.request(request)).await?;
-        for object in page.items {
-            let text = |member: &str| object["metadata"][member].as_str().unwrap_or_default();
-            let key = key(text("namespace"), text("name"));
-            if key >= self.floor {
-                let workload = Workload {
-                    resource: self.resource.clone(),
-                    name: text("name").to_owned(),
-                    object,
-                };
-                self.kept.insert(key.clone(), Sighting::of(Some(&workload)));
-            }
-            self.through = key;
-        }
-        self.next = page.metadata.continue_.filter(|token| !token.is_empty());
-        Ok(page
-            .metadata
+        let text = cluster.call(&right, cluster.client.request_text(request)).await?;
+        let metadata = self.take_page(&text);
+        let metadata =
+            metadata.map_err(|error| Error::Unreadable(qualified(&self.resource), error.to_string()))?;
+        self.next = metadata.continue_.filter(|token| !token.is_empty());
+        Ok(metadata
             .remaining_item_count
             .unwrap_or_default()
             .max(0)
             .unsigned_abs())
+    }
+
+    fn take_page(&mut self, text: &str) -> serde_json::Result<ListMeta> {
+        let mut reader = serde_json::Deserializer::from_str(text);
+        let metadata = reader.deserialize_map(Page(self))?;
+        reader.end()?;
+        Ok(metadata)
+    }
+
+    fn take(&mut self, object: Value) {
+        let text = |member: &str| object["metadata"][member].as_str().unwrap_or_default();
+        let (key, name) = (key(text("namespace"), text("name")), text("name").to_owned());
+        if key >= self.floor {
+            let workload = Workload {
+                resource: self.resource.clone(),
+                name,
+                object,
+            };
+            self.kept.insert(key.clone(), Sighting::of(Some(&workload)));
+        }
+        self.through = key;
+    }
+}
+
+/// Reads a list into a shelf, one object after the other: all of a page as trees take several times the room of their text.
+struct Page<'a>(&'a mut Shelf);
+
+impl<'de> Visitor<'de> for Page<'_> {
+    type Value = ListMeta;
+
+    fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list of objects")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<ListMeta, A::Error> {
+        let mut metadata = ListMeta::default();
+        while let Some(member) = members.next_key::<String>()? {
+            match member.as_str() {
+                "metadata" => metadata = members.next_value()?,
+                "items" => members.next_value_seed(Items(&mut *self.0))?,
+                _ => drop(members.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(metadata)
+    }
+}
+
+/// The objects of a list.
+struct Items<'a>(&'a mut Shelf);
+
+impl<'de> DeserializeSeed<'de> for Items<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
+        reader.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Items<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str("objects")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut objects: A) -> Result<(), A::Error> {
+        while let Some(object) = objects.next_element()? {
+            self.0.take(object);
+        }
+        Ok(())
     }
 }
 

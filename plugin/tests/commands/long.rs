@@ -1,5 +1,7 @@
 //! Long lists: what is asked for, what is written on the way, and what becomes of a list that breaks.
 
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
 use crate::server::{Answer, Request, Server, failure};
@@ -227,5 +229,33 @@ fn a_list_that_breaks_says_where() {
         assert_eq!(outcome.code, 1, "{format}: {}", outcome.err);
         let told = "error: the list is not complete, it ends after 40: unable to connect to the server";
         assert!(outcome.err.contains(told), "{format}: {}", outcome.err);
+    }
+}
+
+#[test]
+fn a_list_ends_in_order_when_its_reader_has_seen_enough() {
+    for format in ["json", "yaml", "name", "wide"] {
+        let (rollouts, apps) = (rollouts(), apps());
+        let server = Server::start(move |request| match request.path.as_str() {
+            ALL => part(&rollouts, PAGE, request),
+            ALL_APPS => part(&apps, PAGE, request),
+            KINDS => kinds(),
+            _ => failure(404, "NotFound", "not found"),
+        });
+        let mut child = command(&format!("rollout list -A -o {format} --server {}", server.url))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(
+            (
+                output.status.code(),
+                String::from_utf8(output.stderr).unwrap().as_str()
+            ),
+            (Some(0), ""),
+            "{format}"
+        );
     }
 }
