@@ -20,6 +20,9 @@ const AT_ONCE: usize = 16;
 /// Workloads of one kind that are asked for one by one, for a page of Rollouts; more are listed.
 const FEW: usize = 16;
 
+/// Rollouts that may follow where nobody knows.
+const MANY: i64 = 1_000_000;
+
 /// A list of Rollouts that is being read.
 pub(crate) struct Pages<'a> {
     cluster: &'a Cluster,
@@ -64,7 +67,9 @@ impl<'a> Pages<'a> {
         };
         self.next = page.metadata.continue_.filter(|token| !token.is_empty());
         self.ended = self.next.is_none();
-        let rest = page.metadata.remaining_item_count.unwrap_or_default();
+        // Of a selection the server does not tell how many follow.
+        let untold = if self.ended { 0 } else { MANY };
+        let rest = page.metadata.remaining_item_count.unwrap_or(untold);
         self.with_workloads(page.items, rest.max(0).unsigned_abs())
             .await
             .map(Some)
