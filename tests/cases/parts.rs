@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::core::v1::Pod;
 use kruise_rollout::area::in_part;
 use kruise_rollout::names;
-use serde_json::Value;
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
 use support::{ControlPlane, Identity, Installation, Options};
 
 use crate::outage::{failure_policy_of, wait_failure_policy_of};
-use crate::scene::{Scene, mark, partition, walk_steps};
+use crate::scene::{APP, Scene, mark, partition, walk_steps};
 use crate::uninstall::{assert_unmarked, registered, uninstall};
 
 /// Namespace of the second controller.
@@ -47,6 +50,51 @@ fn asked(control_plane: &ControlPlane, identity: Identity) -> (BTreeSet<String>,
         narrow.into_iter().map(|entry| entry.namespace).collect(),
         wide.into_iter().map(|entry| entry.resource).collect(),
     )
+}
+
+/// What each of the controllers has done was within its rights, and the workloads of the other one are beyond them.
+async fn no_right_reaches_further(control_plane: &ControlPlane, [first, second]: [&Scene<'_>; 2]) {
+    let audit = control_plane.audit();
+    for (identity, governed, other) in [
+        (Identity::Controller, first, second),
+        (Identity::OtherController, second, first),
+    ] {
+        // What is only tried may be refused by our own policies: that is how they are seen to hold.
+        let entries = audit.since(audit.beginning()).into_iter();
+        let refused: Vec<_> = entries
+            .filter(|entry| entry.user == identity.user() && entry.code == 403 && !entry.dry_run)
+            .collect();
+        assert!(refused.is_empty(), "{refused:#?}");
+        assert_eq!(
+            beyond_rights(governed, identity).await,
+            [false; 4],
+            "{identity:?}"
+        );
+        assert_eq!(beyond_rights(other, identity).await, [true; 4], "{identity:?}");
+    }
+}
+
+/// Whether the API server refuses to have the workloads, Rollouts and pods of a scene read, and the workload patched.
+pub async fn beyond_rights(scene: &Scene<'_>, identity: Identity) -> [bool; 4] {
+    let client = scene.namespace.client(identity).await.unwrap();
+    let all = ListParams::default();
+    let pods: Api<Pod> = Api::namespaced(client.clone(), scene.namespace.name());
+    let label = Patch::Merge(json!({"metadata": {"labels": {"x": "y"}}}));
+    let dry_run = PatchParams::default().dry_run();
+    [
+        is_forbidden(scene.apps(&client).list(&all).await),
+        is_forbidden(scene.rollouts(&client).list(&all).await),
+        is_forbidden(pods.list(&all).await),
+        is_forbidden(scene.apps(&client).patch(APP, &dry_run, &label).await),
+    ]
+}
+
+fn is_forbidden<T>(answer: kube::Result<T>) -> bool {
+    match answer {
+        Ok(_) => false,
+        Err(kube::Error::Api(status)) if status.code == 403 => true,
+        Err(error) => panic!("{error}"),
+    }
 }
 
 #[tokio::test]
@@ -103,6 +151,8 @@ async fn two_controllers_share_a_cluster_and_each_governs_its_own_namespaces() {
         let known: BTreeSet<_> = CLUSTER_WIDE.map(str::to_owned).into();
         assert_eq!(wide.difference(&known).collect::<Vec<_>>(), [""; 0]);
     }
+
+    no_right_reaches_further(&control_plane, [&first, &second]).await;
 
     // One of them goes: the other one and what it governs stay.
     of_second.kill_controller();
