@@ -1,4 +1,4 @@
-//! Who may do what: the controller's own rights, and roles for people.
+//! What the controller may do.
 //!
 //! The ClusterRole of the controller has no rules of its own: it gathers those of every ClusterRole with a certain label. So a
 //! custom kind is enabled by applying one more labelled ClusterRole, which needs no change of ours and goes with the operator
@@ -11,11 +11,11 @@ use kruise_rollout::intent::enabling_role;
 use kruise_rollout::names;
 use serde_json::{Value, json};
 
-use super::{APP, Document, Error, yaml};
+use super::{APP, Document, Error, people, yaml};
 use crate::args::Manifests;
 
 /// API group of roles.
-const RBAC: &str = "rbac.authorization.k8s.io";
+pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// ServiceAccount, roles and bindings. Of several controllers in a cluster each has its own; they share the roles that enable kinds
 /// and those for people.
@@ -51,9 +51,9 @@ pub(super) fn documents(args: &Manifests, area: &Area) -> Result<Vec<Document>, 
         cluster_role_binding(area).into(),
         namespace_role(namespace),
         role_binding(namespace).into(),
-        viewer().into(),
-        editor().into(),
-        approver().into(),
+        people::viewer().into(),
+        people::editor().into(),
+        people::approver().into(),
     ];
     let bindings = area
         .namespaces()
@@ -64,7 +64,7 @@ pub(super) fn documents(args: &Manifests, area: &Area) -> Result<Vec<Document>, 
 }
 
 /// A ClusterRole. Each label has the value `true`.
-fn cluster_role(name: &str, labels: &[&str], rules: Value) -> Value {
+pub(super) fn cluster_role(name: &str, labels: &[&str], rules: Value) -> Value {
     let mut role = json!({
         "apiVersion": format!("{RBAC}/v1"),
         "kind": "ClusterRole",
@@ -422,46 +422,4 @@ fn namespace_role(namespace: &str) -> Document {
         "metadata": { "name": names::CONTROLLER, "namespace": namespace, "labels": { APP.0: APP.1 } },
     });
     explained(role, &rules)
-}
-
-/// People who may look, as a part of the cluster's `view`.
-fn viewer() -> Value {
-    let rules = json!([
-        { "apiGroups": [names::GROUP], "resources": ["rollouts"], "verbs": ["get", "list", "watch"] },
-    ]);
-    cluster_role(
-        "kruise-rollout-viewer",
-        &[&format!("{RBAC}/aggregate-to-view")],
-        rules,
-    )
-}
-
-/// People who may write Rollouts, as a part of the cluster's `edit`. Approval is not among it.
-fn editor() -> Value {
-    let verbs = [
-        "get",
-        "list",
-        "watch",
-        "create",
-        "patch",
-        "update",
-        "delete",
-        "deletecollection",
-    ];
-    let rules = json!([{ "apiGroups": [names::GROUP], "resources": ["rollouts"], "verbs": verbs }]);
-    cluster_role(
-        "kruise-rollout-editor",
-        &[&format!("{RBAC}/aggregate-to-edit")],
-        rules,
-    )
-}
-
-/// People who may see what waits for approval, and approve it. That the right to patch the status comes to no more than that is
-/// the business of the policy in [`kruise_rollout::admission::approval`].
-fn approver() -> Value {
-    let rules = json!([
-        { "apiGroups": [names::GROUP], "resources": ["rollouts"], "verbs": ["get", "list", "watch"] },
-        { "apiGroups": [names::GROUP], "resources": ["rollouts/status"], "verbs": ["get", "patch"] },
-    ]);
-    cluster_role(names::APPROVER_ROLE, &[], rules)
 }

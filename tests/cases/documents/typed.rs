@@ -13,7 +13,7 @@ use super::page::{Block, CONSOLE, Page, SHELL, YAML};
 use crate::migration::switch::registration;
 use crate::scene::SOON;
 use crate::transcripts::{played, steady, typed};
-use crate::uninstall::{assert_unmarked, registered};
+use crate::uninstall::{assert_unmarked, registered, wait_nothing_registered};
 
 /// What is in the blocks of the README that have the app and its Rollout.
 const APP: &str = "kind: MyStatefulApp\nmetadata";
@@ -326,15 +326,7 @@ async fn the_switch_and_the_way_back() {
     installation.kill_controller();
     reader.runs(page.take("kubectl delete clusterrole")).await;
     let admin = control_plane.client(Identity::Admin).await.unwrap();
-    eventually(SOON, "nothing is registered without the role", async || {
-        let left = registered(&admin).await;
-        if left.is_empty() {
-            Ok(())
-        } else {
-            Err(left.join(", "))
-        }
-    })
-    .await;
+    wait_nothing_registered(&admin, "the role").await;
     let fingerprint = page.take("rolloutHash").text;
     let named = fingerprint
         .replace("NAMESPACE", "default")

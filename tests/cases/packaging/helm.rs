@@ -3,14 +3,13 @@
 use std::process::Command;
 
 use kruise_rollout::names;
-use kube::Client;
 use support::process::scratch;
-use support::{ControlPlane, Identity, Installation, Options, Tool, eventually};
+use support::{ControlPlane, Identity, Installation, Options, Tool};
 
 use super::{answer, repository};
 use crate::parts::beyond_rights;
-use crate::scene::{SOON, Scene, partition, walk_steps};
-use crate::uninstall::{assert_unmarked, registered, uninstall};
+use crate::scene::{Scene, partition, walk_steps};
+use crate::uninstall::{assert_unmarked, uninstall, wait_nothing_registered};
 
 /// What every installation here has: the kind of the example operator.
 const CUSTOM_KIND: &str = "customKinds[0].group=example.io,customKinds[0].resource=mystatefulapps";
@@ -82,18 +81,6 @@ impl Release<'_> {
     }
 }
 
-async fn wait_nothing_registered(admin: &Client) {
-    eventually(SOON, "the registrations go with the role", async || {
-        let left = registered(admin).await;
-        if left.is_empty() {
-            Ok(())
-        } else {
-            Err(left.join(", "))
-        }
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn helm_installs_upgrades_and_removes() {
     let control_plane = ControlPlane::start(Options::default()).await.unwrap();
@@ -124,7 +111,7 @@ async fn helm_installs_upgrades_and_removes() {
     // The webhook held alone. Its registration goes with the chart, or every update would be refused.
     installation.kill_controller();
     release.helm(&["uninstall", "kruise-rollout"]);
-    wait_nothing_registered(&scene.admin).await;
+    wait_nothing_registered(&scene.admin, "the chart").await;
     scene.set_version("v4").await;
     uninstall(&installation, &[]).await;
     assert_unmarked(&scene.app().await);
@@ -160,6 +147,6 @@ async fn a_part(control_plane: &ControlPlane) {
     assert_eq!(beyond_rights(&other, Identity::OtherController).await, [true; 4]);
     installation.kill_controller();
     release.helm(&["uninstall", "kruise-rollout"]);
-    wait_nothing_registered(&governed.admin).await;
+    wait_nothing_registered(&governed.admin, "the chart").await;
     governed.set_version("v3").await;
 }
