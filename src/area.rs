@@ -102,6 +102,65 @@ pub fn in_part(plain: &str, own: &str) -> String {
     format!("{plain}-{own}")
 }
 
+/// Whether a MutatingWebhookConfiguration of this name is that of a controller of ours, wherever it runs.
+#[must_use]
+pub fn is_registration(name: &str) -> bool {
+    let rest = name.strip_prefix(names::WEBHOOK_CONFIGURATION);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+/// What such a configuration says of the namespaces that its controller governs, as [`Area::selector`] has it; `None` before it governs
+/// any kind.
+#[must_use]
+pub fn registered_selector(configuration: &Value) -> Option<&Value> {
+    configuration.pointer("/webhooks/0/namespaceSelector")
+}
+
+/// The sentence about another controller whose configuration of this name selects a namespace that the selector `own` has, too; `None`
+/// where it selects none.
+#[must_use]
+pub fn overlap(own: &Value, name: &str, other: &Value) -> Option<String> {
+    let common = match (Selected::read(own)?, Selected::read(other)?) {
+        (Selected::AllBut(_), Selected::AllBut(_)) => "the whole cluster".to_owned(),
+        (Selected::Only(some), Selected::AllBut(excluded))
+        | (Selected::AllBut(excluded), Selected::Only(some)) => listed(some.difference(&excluded))?,
+        (Selected::Only(some), Selected::Only(others)) => listed(some.intersection(&others))?,
+    };
+    Some(format!(
+        "another controller governs {common} too, by the MutatingWebhookConfiguration {name}: each takes the other's steps for \
+         somebody's writes. Install one of them with other --watch-namespaces; or stop it and delete its ClusterRole, with which its \
+         registration goes"
+    ))
+}
+
+/// Namespaces by their names, as a selector of ours has them.
+enum Selected<'a> {
+    Only(BTreeSet<&'a str>),
+    AllBut(BTreeSet<&'a str>),
+}
+
+impl<'a> Selected<'a> {
+    fn read(selector: &'a Value) -> Option<Self> {
+        let expression = selector.pointer("/matchExpressions/0")?;
+        let values = expression["values"].as_array()?.iter();
+        let values = values.filter_map(Value::as_str).collect();
+        match expression["operator"].as_str()? {
+            "In" => Some(Self::Only(values)),
+            "NotIn" => Some(Self::AllBut(values)),
+            _ => None,
+        }
+    }
+}
+
+fn listed<'a>(names: impl Iterator<Item = &'a &'a str>) -> Option<String> {
+    let names: Vec<_> = names.copied().collect();
+    match names.as_slice() {
+        [] => None,
+        [name] => Some(format!("the namespace {name}")),
+        _ => Some(format!("the namespaces {}", names.join(", "))),
+    }
+}
+
 fn selects(operator: &str, values: &Value) -> Value {
     json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": operator, "values": values}]})
 }
@@ -125,6 +184,51 @@ mod tests {
             (&json!("In"), &json!(["bar", "shop"]))
         );
         assert_eq!(part.selector_of_rollouts(), Some(part.selector()));
+    }
+
+    #[test]
+    fn what_two_areas_have_in_common_is_said() {
+        let area =
+            |own: &str, names: &[&str]| Area::of(own, names.iter().map(|name| (*name).to_owned())).unwrap();
+        let (whole, ab, bc, d) = (
+            area("ops", &[]),
+            area("ops-a", &["a", "b"]),
+            area("ops-b", &["b", "c"]),
+            area("ops-d", &["d"]),
+        );
+        let common = |one: &Area, other: &Area| {
+            let said = overlap(&one.selector(), "x", &other.selector())?;
+            let (common, _) = said.split_once(" too, by the MutatingWebhookConfiguration x")?;
+            Some(
+                common
+                    .trim_start_matches("another controller governs ")
+                    .to_owned(),
+            )
+        };
+        for (one, other, expected) in [
+            (&ab, &bc, Some("the namespace b")),
+            (&whole, &ab, Some("the namespaces a, b")),
+            (&whole, &area("ops-c", &["ops"]), None),
+            (&whole, &area("other", &[]), Some("the whole cluster")),
+            (&ab, &d, None),
+        ] {
+            assert_eq!(common(one, other).as_deref(), expected);
+            assert_eq!(common(other, one).as_deref(), expected);
+        }
+        assert_eq!(overlap(&whole.selector(), "x", &json!({})), None);
+    }
+
+    #[test]
+    fn a_registration_of_ours_is_known_by_its_name() {
+        let part = in_part(names::WEBHOOK_CONFIGURATION, "ops-a");
+        for (name, ours) in [
+            (names::WEBHOOK_CONFIGURATION, true),
+            (part.as_str(), true),
+            ("zz-kruise-rollouts", false),
+            (names::LEGACY_WEBHOOK_CONFIGURATION, false),
+        ] {
+            assert_eq!(is_registration(name), ours, "{name}");
+        }
     }
 
     #[test]

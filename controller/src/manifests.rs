@@ -5,6 +5,7 @@
 //! the RBAC removes them. Documents are plain JSON values; tests read each of them back as the typed object of its kind.
 
 mod deployment;
+mod people;
 mod rbac;
 
 use std::io::{self, Write as _};

@@ -210,7 +210,7 @@ impl Metrics {
         );
         registry.register(
             "other_controller",
-            "1 while the controller of OpenKruise Rollouts is registered too",
+            "1 while the controller of OpenKruise Rollouts is registered too, or one that governs a namespace of this one's",
             self.beside.clone(),
         );
     }
@@ -289,7 +289,7 @@ impl Metrics {
         self.dispensed_kinds.set(i64::try_from(kinds).unwrap_or(i64::MAX));
     }
 
-    /// Whether the existing controller is registered too.
+    /// Whether another controller is registered that writes what this one writes.
     pub(crate) fn has_beside(&self, another: bool) {
         self.beside.set(i64::from(another));
     }

@@ -125,7 +125,7 @@ impl Controller {
 /// What is registered.
 #[derive(Clone, Debug, Default)]
 pub struct Registrations {
-    /// Mutating webhook configurations that are ours or the existing controller's.
+    /// Mutating webhook configurations of any controllers of ours, and the existing controller's.
     pub webhooks: Looked<Vec<Value>>,
     /// Mutating admission policies of ours; `None` where the server has no such kind.
     pub policies: Looked<Option<Vec<Value>>>,

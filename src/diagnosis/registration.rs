@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::facts::{Facts, Subject};
 use super::{Check, Finding, commands, installation};
 use crate::admission::policy::{Governed, Names};
-use crate::area::{Area, in_part};
+use crate::area::{Area, in_part, is_registration, overlap, registered_selector};
 use crate::names;
 use crate::workload::TypeLabel;
 
@@ -38,6 +38,7 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     );
     found.extend(unreachable(facts, configuration));
     found.extend(beside(facts));
+    found.extend(overlapping(facts, configuration));
     if found.is_empty() {
         let kinds = entries()
             .filter(|entry| {
@@ -226,6 +227,24 @@ fn beside(facts: &Facts) -> Option<Finding> {
     );
     let command = format!("kubectl delete mutatingwebhookconfiguration {name}");
     Some(Finding::fail(Check::Registration, 6, text).command(command))
+}
+
+/// Other controllers of ours that govern a namespace of this one's.
+fn overlapping(facts: &Facts, own: &Value) -> Vec<Finding> {
+    let Some(selector) = registered_selector(own) else {
+        return Vec::new();
+    };
+    let all = facts.registrations.webhooks.seen().into_iter().flatten();
+    let others = all.filter(|other| other["metadata"]["name"] != own["metadata"]["name"]);
+    let said = others.filter_map(|other| {
+        let name = other["metadata"]["name"]
+            .as_str()
+            .filter(|name| is_registration(name))?;
+        let said = overlap(selector, name, registered_selector(other)?)?;
+        let (said, remedy) = said.split_once(". ").unwrap_or((&said, ""));
+        Some(Finding::fail(Check::Registration, 6, said).advice(remedy))
+    });
+    said.collect()
 }
 
 /// The existing controller has one entry for all labelled objects.

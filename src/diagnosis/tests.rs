@@ -7,6 +7,7 @@ use serde_json::json;
 
 use self::scene::*;
 use super::*;
+use crate::area::Area;
 use crate::names;
 
 fn remedy(finding: &Finding) -> String {
@@ -78,6 +79,10 @@ fn what_is_in_order_passes_every_check() {
 #[case::another_is_registered(Scene::healthy().with(|f| f.registrations.webhooks = Looked::Seen(vec![configuration(),
         json!({"metadata": {"name": names::LEGACY_WEBHOOK_CONFIGURATION}})])),
     Check::Registration, Severity::Failure, "is registered too", "kubectl delete mutatingwebhookconfiguration kruise-rollout-mutating-webhook-configuration")]
+#[case::another_governs_the_same(Scene::healthy().with(|f| f.registrations.webhooks = Looked::Seen(vec![
+        selecting("zz-kruise-rollout", &Area::whole("kruise-rollout")),
+        selecting("zz-kruise-rollout-b", &Area::of("b", ["shop".to_owned()]).unwrap())])),
+    Check::Registration, Severity::Failure, "another controller governs the namespace shop too", "other --watch-namespaces")]
 #[case::no_endpoint(Scene::healthy().with(|f| f.registrations.endpoints = Looked::Seen(vec![])), Check::Registration, Severity::Failure,
     "no ready endpoint", "kubectl rollout restart")]
 #[case::refused(Scene::healthy().subject(|s| s.probe = Looked::Seen(Answer::Refused("failed calling webhook \"x\"".into()))),

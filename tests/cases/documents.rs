@@ -1,5 +1,9 @@
 //! The documents: their links lead somewhere, and what they tell people to type works.
 
+mod grammar;
+mod page;
+mod typed;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -3,5 +3,5 @@
 mod ends;
 mod left;
 mod states;
-mod switch;
+pub mod switch;
 mod versions;

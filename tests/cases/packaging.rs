@@ -2,6 +2,7 @@
 
 mod chart;
 mod health;
+mod helm;
 mod image;
 mod install;
 mod krew;
@@ -33,7 +34,7 @@ fn answer(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn run(command: &mut Command) -> Output {
+pub fn run(command: &mut Command) -> Output {
     command.stdin(std::process::Stdio::null());
     command
         .output()

@@ -2,13 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use kruise_rollout::area::in_part;
 use kruise_rollout::names;
-use serde_json::Value;
-use support::{ControlPlane, Identity, Installation, Options};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use support::{ControlPlane, Identity, Installation, Options, eventually};
 
 use crate::outage::{failure_policy_of, wait_failure_policy_of};
-use crate::scene::{Scene, mark, partition, walk_steps};
+use crate::plugin::kruise;
+use crate::scene::{APP, SOON, Scene, mark, partition, walk_steps};
 use crate::uninstall::{assert_unmarked, registered, uninstall};
 
 /// Namespace of the second controller.
@@ -47,6 +52,51 @@ fn asked(control_plane: &ControlPlane, identity: Identity) -> (BTreeSet<String>,
         narrow.into_iter().map(|entry| entry.namespace).collect(),
         wide.into_iter().map(|entry| entry.resource).collect(),
     )
+}
+
+/// What each of the controllers has done was within its rights, and the workloads of the other one are beyond them.
+async fn no_right_reaches_further(control_plane: &ControlPlane, [first, second]: [&Scene<'_>; 2]) {
+    let audit = control_plane.audit();
+    for (identity, governed, other) in [
+        (Identity::Controller, first, second),
+        (Identity::OtherController, second, first),
+    ] {
+        // What is only tried may be refused by our own policies: that is how they are seen to hold.
+        let entries = audit.since(audit.beginning()).into_iter();
+        let refused: Vec<_> = entries
+            .filter(|entry| entry.user == identity.user() && entry.code == 403 && !entry.dry_run)
+            .collect();
+        assert!(refused.is_empty(), "{refused:#?}");
+        assert_eq!(
+            beyond_rights(governed, identity).await,
+            [false; 4],
+            "{identity:?}"
+        );
+        assert_eq!(beyond_rights(other, identity).await, [true; 4], "{identity:?}");
+    }
+}
+
+/// Whether the API server refuses to have the workloads, Rollouts and pods of a scene read, and the workload patched.
+pub async fn beyond_rights(scene: &Scene<'_>, identity: Identity) -> [bool; 4] {
+    let client = scene.namespace.client(identity).await.unwrap();
+    let all = ListParams::default();
+    let pods: Api<Pod> = Api::namespaced(client.clone(), scene.namespace.name());
+    let label = Patch::Merge(json!({"metadata": {"labels": {"x": "y"}}}));
+    let dry_run = PatchParams::default().dry_run();
+    [
+        is_forbidden(scene.apps(&client).list(&all).await),
+        is_forbidden(scene.rollouts(&client).list(&all).await),
+        is_forbidden(pods.list(&all).await),
+        is_forbidden(scene.apps(&client).patch(APP, &dry_run, &label).await),
+    ]
+}
+
+fn is_forbidden<T>(answer: kube::Result<T>) -> bool {
+    match answer {
+        Ok(_) => false,
+        Err(kube::Error::Api(status)) if status.code == 403 => true,
+        Err(error) => panic!("{error}"),
+    }
 }
 
 #[tokio::test]
@@ -104,6 +154,8 @@ async fn two_controllers_share_a_cluster_and_each_governs_its_own_namespaces() {
         assert_eq!(wide.difference(&known).collect::<Vec<_>>(), [""; 0]);
     }
 
+    no_right_reaches_further(&control_plane, [&first, &second]).await;
+
     // One of them goes: the other one and what it governs stay.
     of_second.kill_controller();
     let answer = uninstall(&of_second, &[&namespace, &part]).await;
@@ -120,4 +172,69 @@ async fn two_controllers_share_a_cluster_and_each_governs_its_own_namespaces() {
     assert_ne!(mark(&first.app().await, names::GUARDED_BY), &Value::Null);
     let changed = first.set_version("v4").await;
     assert_eq!(partition(&changed), names::HOLD_PARTITION);
+}
+
+/// Whether an installation and the doctor say that another controller governs the namespace too.
+async fn overlap_is_said(installation: &Installation<'_>, scene: &Scene<'_>, own: &str, is: bool) {
+    eventually(SOON, &format!("the overlap is said in {own}: {is}"), async || {
+        let metrics = installation.metrics().await.unwrap();
+        let counted = metrics.contains(&format!("kruise_rollout_other_controller {}", i64::from(is)));
+        let installed = format!("--controller-namespace={own}");
+        let doctor = kruise(scene, Identity::Admin, &["doctor", &installed, "-o", "json"]).await;
+        let sentence = format!("governs the namespace {} too", scene.namespace.name());
+        let told = doctor.answer.contains(&sentence);
+        if counted && told == is {
+            Ok(())
+        } else {
+            Err(format!("{counted} {}", doctor.answer))
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_namespace_that_two_controllers_govern_is_named() {
+    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
+    let whole = Installation::start(&control_plane).await.unwrap();
+    let scene = Scene::new(&whole, "overlap").await;
+    scene.set(Some(0), &walk_steps()).await;
+    overlap_is_said(&whole, &scene, names::DEFAULT_NAMESPACE, false).await;
+
+    let flags = [
+        format!("--namespace={SECOND}"),
+        format!("--watch-namespaces={}", scene.namespace.name()),
+    ];
+    let flags = flags.each_ref().map(String::as_str);
+    let mut part = Installation::new(&control_plane).unwrap();
+    part.set_flags(&flags);
+    part.apply_manifests().await.unwrap();
+    let kubeconfig = control_plane.kubeconfig(Identity::OtherController);
+    part.start_controller_with(&kubeconfig, &[]).await.unwrap();
+    overlap_is_said(&whole, &scene, names::DEFAULT_NAMESPACE, true).await;
+    overlap_is_said(&part, &scene, SECOND, true).await;
+    // Each of them tells of the registration of the other one.
+    let events: Api<Event> = Api::all(scene.admin.clone());
+    let reason = ListParams::default().fields("reason=TwoControllers");
+    let theirs = in_part(names::WEBHOOK_CONFIGURATION, SECOND);
+    eventually(SOON, "two events", async || {
+        let found = events.list(&reason).await.map_err(|error| error.to_string())?;
+        let about: BTreeSet<_> = found
+            .items
+            .into_iter()
+            .filter_map(|event| event.involved_object.name)
+            .collect();
+        let both = BTreeSet::from([names::WEBHOOK_CONFIGURATION.to_owned(), theirs.clone()]);
+        if about == both {
+            Ok(())
+        } else {
+            Err(format!("{about:?}"))
+        }
+    })
+    .await;
+
+    part.kill_controller();
+    let roles: Api<ClusterRole> = Api::all(scene.admin.clone());
+    let role = in_part(names::CLUSTER_ROLE, SECOND);
+    roles.delete(&role, &DeleteParams::default()).await.unwrap();
+    overlap_is_said(&whole, &scene, names::DEFAULT_NAMESPACE, false).await;
 }

@@ -39,6 +39,12 @@ async fn printed(scene: &Scene<'_>, line: &str) -> String {
 /// The same with the exit code.
 pub(crate) async fn shell(scene: &Scene<'_>, line: &str) -> (i32, String) {
     let kubectl = scene.namespace.kubectl(Identity::Admin).unwrap();
+    let (code, text) = typed(&kubectl, line).await;
+    (code, text.replace(scene.namespace.name(), "default"))
+}
+
+/// What a shell at the root of the repository answers and prints whose environment is that of a kubectl, which it finds.
+pub(crate) async fn typed(kubectl: &tokio::process::Command, line: &str) -> (i32, String) {
     let program = PathBuf::from(kubectl.as_std().get_program());
     let mut shell = tokio::process::Command::new("sh");
     for (name, value) in kubectl.as_std().get_envs() {
@@ -62,14 +68,11 @@ pub(crate) async fn shell(scene: &Scene<'_>, line: &str) -> (i32, String) {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-    (
-        output.status.code().unwrap(),
-        text.replace(scene.namespace.name(), "default"),
-    )
+    (output.status.code().unwrap(), text)
 }
 
 /// Without what differs from run to run: times, hashes, UIDs, and how long ago something was.
-fn steady(text: &str) -> String {
+pub(crate) fn steady(text: &str) -> String {
     let mut steady = String::new();
     let mut word = String::new();
     for letter in text.chars().chain(['\n']) {
@@ -106,8 +109,8 @@ fn kind(word: &str) -> &str {
     }
 }
 
-/// Runs the blocks of a document. The document with the answers as they came.
-async fn played(scene: &Scene<'_>, document: &str) -> String {
+/// Runs the commands of a document. The document with the answers as they came.
+pub(crate) async fn played(document: &str, printed: impl AsyncFn(&str) -> String) -> String {
     let mut fresh = String::new();
     let mut lines = document.lines().peekable();
     while let Some(line) = lines.next() {
@@ -127,7 +130,7 @@ async fn played(scene: &Scene<'_>, document: &str) -> String {
                 let _ = writeln!(fresh, "{more}");
                 command = format!("{}{}", command.trim_end_matches('\\'), more.trim_start());
             }
-            fresh += &printed(scene, &command).await;
+            fresh += &printed(&command).await;
         }
     }
     fresh
@@ -145,7 +148,7 @@ async fn held_by_policies() -> Scene<'static> {
 async fn is_what_happens(scene: &Scene<'_>, name: &str) {
     let file = docs().join(name);
     let document = std::fs::read_to_string(&file).unwrap();
-    let fresh = played(scene, &document).await;
+    let fresh = played(&document, async |line| printed(scene, line).await).await;
     if is_updating() {
         std::fs::write(&file, &fresh).unwrap();
         return;

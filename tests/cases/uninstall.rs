@@ -57,7 +57,7 @@ pub async fn registered(admin: &Client) -> Vec<String> {
     found
 }
 
-async fn wait_nothing_registered(admin: &Client, after: &str) {
+pub async fn wait_nothing_registered(admin: &Client, after: &str) {
     eventually(
         SOON,
         &format!("nothing is registered after {after}"),

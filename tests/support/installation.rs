@@ -1,6 +1,6 @@
 //! The product installed on a control plane, as its manifests install it; its processes run outside the cluster.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ pub struct Installation<'a> {
     product: &'static Product,
     ports: Ports,
     flags: Vec<String>,
+    /// What runs as the controller.
+    program: PathBuf,
     /// The controller, while it runs.
     pub controller: Option<Process>,
     /// The example operator of `mystatefulapps.example.io`, while it runs.
@@ -144,11 +146,13 @@ impl<'a> Installation<'a> {
             webhook: free_port(),
             admin: free_port(),
         };
+        let product = build_binaries()?;
         Ok(Self {
             control_plane,
-            product: build_binaries()?,
+            product,
             ports,
             flags: Vec::new(),
+            program: product.controller.clone(),
             controller: None,
             operator: None,
         })
@@ -157,6 +161,11 @@ impl<'a> Installation<'a> {
     /// Flags of every controller that is started from now on.
     pub fn set_flags(&mut self, flags: &[&str]) {
         self.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+    }
+
+    /// The program of every controller that is started from now on, instead of the one that was built for tests.
+    pub fn set_program(&mut self, program: PathBuf) {
+        self.program = program;
     }
 
     /// Applies the definition that the example operator's `crd` prints with these arguments.
@@ -313,7 +322,7 @@ impl<'a> Installation<'a> {
 
     fn controller_command(&self, kubeconfig: &Path, ports: Ports) -> Command {
         let Ports { webhook, admin } = ports;
-        let mut command = Command::new(&self.product.controller);
+        let mut command = Command::new(&self.program);
         command.arg("run").arg("--kubeconfig").arg(kubeconfig);
         command.arg(format!("--webhook-bind=127.0.0.1:{webhook}"));
         command.env(

@@ -40,7 +40,7 @@ pub use identity::Identity;
 pub use installation::{Installation, Replica, installed};
 pub use namespace::{TestNamespace, shared};
 pub use process::{Process, spawn};
-pub use product::{Product, build_binaries};
+pub use product::{Product, build_binaries, forget_package};
 pub use proxy::Proxy;
 pub use tunnel::Tunnel;
 
@@ -112,7 +112,7 @@ pub(crate) fn profile_dir() -> PathBuf {
 }
 
 /// Cargo's target folder, wherever it is configured to be: the nearest one above the running program that Cargo marked.
-pub(crate) fn target_dir() -> &'static Path {
+pub fn target_dir() -> &'static Path {
     static TARGET: LazyLock<PathBuf> = LazyLock::new(|| {
         let profile = profile_dir();
         let marked = profile

@@ -42,11 +42,7 @@ fn build(folder: &Path) -> Result<Product, String> {
         .args(["build", "--quiet", "--profile", profile])
         .args(names.iter().flat_map(|name| ["--bin", name]))
         .current_dir(repository());
-    for variable in std::env::vars_os().map(|(name, _)| name) {
-        if is_of_the_running_package(&variable.to_string_lossy()) {
-            command.env_remove(variable);
-        }
-    }
+    forget_package(&mut command);
     let output = command
         .output()
         .map_err(|error| format!("cargo build: {error}"))?;
@@ -63,6 +59,15 @@ fn build(folder: &Path) -> Result<Product, String> {
         plugin,
         operator,
     })
+}
+
+/// Takes from the environment of a command that builds what Cargo has put there for the running test.
+pub fn forget_package(command: &mut Command) {
+    for variable in std::env::vars_os().map(|(name, _)| name) {
+        if is_of_the_running_package(&variable.to_string_lossy()) {
+            command.env_remove(variable);
+        }
+    }
 }
 
 /// Whether Cargo sets this variable for the program that it runs. Build scripts of dependencies watch some of them, so handing them on

@@ -1,8 +1,9 @@
-//! Who may do what: the controller's own rights, and roles for people.
+//! What the controller may do.
 //!
 //! The ClusterRole of the controller has no rules of its own: it gathers those of every ClusterRole with a certain label. So a
 //! custom kind is enabled by applying one more labelled ClusterRole, which needs no change of ours and goes with the operator
-//! that brings the kind. Rights in the controller's namespace are a Role, so that it reads no other Secret of the cluster.
+//! that brings the kind. A controller of a part of the cluster has that role in its namespaces alone, and beside it what is in no
+//! namespace. Rights in the controller's namespace are a Role, so that it reads no other Secret of the cluster.
 
 use kruise_rollout::admission::policy;
 use kruise_rollout::area::Area;
@@ -10,20 +11,21 @@ use kruise_rollout::intent::enabling_role;
 use kruise_rollout::names;
 use serde_json::{Value, json};
 
-use super::{APP, Document, Error, yaml};
+use super::{APP, Document, Error, people, yaml};
 use crate::args::Manifests;
 
 /// API group of roles.
-const RBAC: &str = "rbac.authorization.k8s.io";
+pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// ServiceAccount, roles and bindings. Of several controllers in a cluster each has its own; they share the roles that enable kinds
 /// and those for people.
 pub(super) fn documents(args: &Manifests, area: &Area) -> Result<Vec<Document>, Error> {
     let namespace = args.namespace.as_str();
-    Ok(vec![
+    let mut documents = vec![
         service_account(namespace).into(),
         gathering_role(area).into(),
         base_role(args.pods.replace_stuck_pods, area),
+        registrations_role(area),
         Document {
             comment: Some(DAEMONSETS_HINT.to_owned()),
             notes: Vec::new(),
@@ -49,14 +51,20 @@ pub(super) fn documents(args: &Manifests, area: &Area) -> Result<Vec<Document>, 
         cluster_role_binding(area).into(),
         namespace_role(namespace),
         role_binding(namespace).into(),
-        viewer().into(),
-        editor().into(),
-        approver().into(),
-    ])
+        people::viewer().into(),
+        people::editor().into(),
+        people::approver().into(),
+    ];
+    let bindings = area
+        .namespaces()
+        .iter()
+        .map(|governed| binding_in(governed, area));
+    documents.extend(bindings.map(Document::from));
+    Ok(documents)
 }
 
 /// A ClusterRole. Each label has the value `true`.
-fn cluster_role(name: &str, labels: &[&str], rules: Value) -> Value {
+pub(super) fn cluster_role(name: &str, labels: &[&str], rules: Value) -> Value {
     let mut role = json!({
         "apiVersion": format!("{RBAC}/v1"),
         "kind": "ClusterRole",
@@ -137,10 +145,9 @@ fn explained(mut role: Value, rules: &[Rule<'_>]) -> Document {
     }
 }
 
-/// What the controller needs whatever kinds it governs. It deletes pods only where it is to replace stuck ones. A case of the tests
-/// finds each right used in the API server's audit log.
+/// What the controller needs in the namespaces that it governs, whatever kinds it governs there. It deletes pods only where it is to
+/// replace stuck ones. A case of the tests finds each right used in the API server's audit log.
 fn base_role(replace_stuck_pods: bool, area: &Area) -> Document {
-    const ADMISSION: &str = "admissionregistration.k8s.io";
     let (pods, why_pods): (&[&str], &str) = if replace_stuck_pods {
         (
             &["list", "watch", "patch", "delete"],
@@ -152,13 +159,6 @@ fn base_role(replace_stuck_pods: bool, area: &Area) -> Document {
             "Follows the pods of a release; labels them with its id and batch.",
         )
     };
-    let webhooks = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
-    let policies = [
-        "mutatingadmissionpolicies",
-        "mutatingadmissionpolicybindings",
-        "validatingadmissionpolicies",
-        "validatingadmissionpolicybindings",
-    ];
     let rules = [
         Rule::new(
             &names::GROUP,
@@ -179,13 +179,27 @@ fn base_role(replace_stuck_pods: bool, area: &Area) -> Document {
             &["get"],
             "Finds the workload of pods that belong to it through one owner in between.",
         ),
-        Rule::new(&"events.k8s.io", &["events"], &["create"], "Tells what it does."),
         Rule::new(
             &"apps",
             &["controllerrevisions"],
             &["list", "create", "patch", "delete"],
             "Records templates for undo: the last ten of each Rollout.",
         ),
+    ];
+    own_role("base", area, true, &rules)
+}
+
+/// What the controller needs in no namespace, or in any: to register, to know which kinds there are, to tell.
+fn registrations_role(area: &Area) -> Document {
+    const ADMISSION: &str = "admissionregistration.k8s.io";
+    let webhooks = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
+    let policies = [
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+    ];
+    let rules = [
         Rule::new(
             &ADMISSION,
             &webhooks,
@@ -238,13 +252,29 @@ fn base_role(replace_stuck_pods: bool, area: &Area) -> Document {
             &["create"],
             "Asks for its own user name, by which admission knows its writes.",
         ),
+        Rule::new(
+            &"events.k8s.io",
+            &["events"],
+            &["create"],
+            "Tells what it does; of what is in no namespace, in the namespace default.",
+        ),
     ];
-    let name = area.name(&format!("{}-base", names::CLUSTER_ROLE));
-    let mut role = cluster_role(&name, &[names::AGGREGATE_TO_CONTROLLER], json!([]));
+    own_role("registrations", area, area.is_whole(), &rules)
+}
+
+/// A ClusterRole of this controller alone, which is `gathered` or bound by itself.
+fn own_role(name: &str, area: &Area, gathered: bool, rules: &[Rule<'_>]) -> Document {
+    let name = area.name(&format!("{}-{name}", names::CLUSTER_ROLE));
+    let aggregate: &[&str] = if gathered {
+        &[names::AGGREGATE_TO_CONTROLLER]
+    } else {
+        &[]
+    };
+    let mut role = cluster_role(&name, aggregate, json!([]));
     if let (Some(all), Value::Object(own)) = (role["metadata"]["labels"].as_object_mut(), labels(area)) {
         all.extend(own);
     }
-    explained(role, &rules)
+    explained(role, rules)
 }
 
 /// Enables kinds of one group: those that are known by name, from the start. A kind that the cluster does not have costs nothing.
@@ -317,12 +347,30 @@ fn service_account(namespace: &str) -> Value {
     })
 }
 
+/// What is bound in the whole cluster: everything that is gathered, or for a part what is in no namespace.
 fn cluster_role_binding(area: &Area) -> Value {
-    let name = area.name(names::CLUSTER_ROLE);
+    let role = if area.is_whole() {
+        names::CLUSTER_ROLE.to_owned()
+    } else {
+        format!("{}-registrations", names::CLUSTER_ROLE)
+    };
+    let name = area.name(&role);
     json!({
         "apiVersion": format!("{RBAC}/v1"),
         "kind": "ClusterRoleBinding",
         "metadata": { "name": name, "labels": labels(area) },
+        "roleRef": { "apiGroup": RBAC, "kind": "ClusterRole", "name": name },
+        "subjects": [subject(area.own())],
+    })
+}
+
+/// What is gathered, in one of the namespaces of a part, and nowhere else.
+fn binding_in(governed: &str, area: &Area) -> Value {
+    let name = area.name(names::CLUSTER_ROLE);
+    json!({
+        "apiVersion": format!("{RBAC}/v1"),
+        "kind": "RoleBinding",
+        "metadata": { "name": name, "namespace": governed, "labels": labels(area) },
         "roleRef": { "apiGroup": RBAC, "kind": "ClusterRole", "name": name },
         "subjects": [subject(area.own())],
     })
@@ -374,46 +422,4 @@ fn namespace_role(namespace: &str) -> Document {
         "metadata": { "name": names::CONTROLLER, "namespace": namespace, "labels": { APP.0: APP.1 } },
     });
     explained(role, &rules)
-}
-
-/// People who may look, as a part of the cluster's `view`.
-fn viewer() -> Value {
-    let rules = json!([
-        { "apiGroups": [names::GROUP], "resources": ["rollouts"], "verbs": ["get", "list", "watch"] },
-    ]);
-    cluster_role(
-        "kruise-rollout-viewer",
-        &[&format!("{RBAC}/aggregate-to-view")],
-        rules,
-    )
-}
-
-/// People who may write Rollouts, as a part of the cluster's `edit`. Approval is not among it.
-fn editor() -> Value {
-    let verbs = [
-        "get",
-        "list",
-        "watch",
-        "create",
-        "patch",
-        "update",
-        "delete",
-        "deletecollection",
-    ];
-    let rules = json!([{ "apiGroups": [names::GROUP], "resources": ["rollouts"], "verbs": verbs }]);
-    cluster_role(
-        "kruise-rollout-editor",
-        &[&format!("{RBAC}/aggregate-to-edit")],
-        rules,
-    )
-}
-
-/// People who may see what waits for approval, and approve it. That the right to patch the status comes to no more than that is
-/// the business of the policy in [`kruise_rollout::admission::approval`].
-fn approver() -> Value {
-    let rules = json!([
-        { "apiGroups": [names::GROUP], "resources": ["rollouts"], "verbs": ["get", "list", "watch"] },
-        { "apiGroups": [names::GROUP], "resources": ["rollouts/status"], "verbs": ["get", "patch"] },
-    ]);
-    cluster_role(names::APPROVER_ROLE, &[], rules)
 }

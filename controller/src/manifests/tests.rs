@@ -191,6 +191,7 @@ fn the_controllers_role_gathers_what_is_labelled() {
         gathered,
         [
             "kruise-rollout-controller-base",
+            "kruise-rollout-controller-registrations",
             "kruise-rollout-controller-daemonsets",
             "kruise-rollout-controller-statefulsets",
             "kruise-rollout-controller-deployments",
@@ -218,7 +219,11 @@ fn the_example_of_a_custom_kind_is_a_role() {
 fn every_rule_says_what_it_is_for() {
     for flags in [&[][..], &["--replace-stuck-pods=false"]] {
         let (text, documents) = read(flags);
-        let own = ["kruise-rollout-controller-base", "kruise-rollout-controller"];
+        let own = [
+            "kruise-rollout-controller-base",
+            "kruise-rollout-controller-registrations",
+            "kruise-rollout-controller",
+        ];
         let rules: usize = documents
             .iter()
             .filter(|document| own.contains(&document["metadata"]["name"].as_str().unwrap()))
@@ -364,23 +369,44 @@ fn a_controller_of_a_part_writes_over_nothing_of_another() {
             document["kind"] == kind
                 && document["metadata"]["labels"]["app.kubernetes.io/instance"] == "ops-a"
         };
-        one.iter()
-            .filter(of_part)
-            .map(|document| name(document)[2].clone())
+        let names = one.iter().filter(of_part).map(name);
+        names
+            .map(|[_, place, name]| format!("{place}/{name}"))
             .collect::<Vec<_>>()
     };
     assert_eq!(
         own("ClusterRole"),
         [
-            "kruise-rollout-controller-ops-a",
-            "kruise-rollout-controller-base-ops-a"
+            "/kruise-rollout-controller-ops-a",
+            "/kruise-rollout-controller-base-ops-a",
+            "/kruise-rollout-controller-registrations-ops-a"
         ]
     );
-    assert_eq!(own("ClusterRoleBinding"), ["kruise-rollout-controller-ops-a"]);
-    let base = one
+    // In the whole cluster it has only what is in no namespace.
+    assert_eq!(
+        own("ClusterRoleBinding"),
+        ["/kruise-rollout-controller-registrations-ops-a"]
+    );
+    assert_eq!(
+        own("RoleBinding"),
+        [
+            "bar/kruise-rollout-controller-ops-a",
+            "shop/kruise-rollout-controller-ops-a"
+        ]
+    );
+    let everywhere = one
         .iter()
-        .find(|document| name(document)[2] == "kruise-rollout-controller-base-ops-a");
-    let rules = base.unwrap()["rules"].to_string();
+        .find(|document| name(document)[2] == "kruise-rollout-controller-registrations-ops-a");
+    let everywhere = everywhere.unwrap();
+    assert_eq!(
+        everywhere["metadata"]["labels"].get(names::AGGREGATE_TO_CONTROLLER),
+        None
+    );
+    let rules = everywhere["rules"].to_string();
     assert!(rules.contains(r#""zz-kruise-rollout-ops-a""#), "{rules}");
     assert!(!rules.contains(r#""zz-kruise-rollout""#), "{rules}");
+    assert!(
+        !rules.contains("pods") && !rules.contains("rollouts.kruise.io"),
+        "{rules}"
+    );
 }

@@ -1,16 +1,18 @@
-//! Whether the existing controller of Rollouts is there too. It registers with the API server under a name of its own, and whoever stops it
-//! for good removes that registration.
+//! Whether other controllers are there too: the existing one of Rollouts, or one of ours that governs a namespace of this one's. Each
+//! registers with the API server under a name of its own, and whoever stops it for good removes that registration.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use kruise_rollout::area::{Area, is_registration, overlap, registered_selector};
 use kruise_rollout::names;
 use kruise_rollout::rollout::{Announcement, why};
 use kube::runtime::watcher;
-use kube::{Api, Resource as _};
+use kube::{Api, Resource as _, ResourceExt as _};
 use tokio_util::sync::CancellationToken;
 
 use crate::connect::follow_objects;
@@ -18,51 +20,107 @@ use crate::context::Context;
 use crate::events::Event;
 use crate::telemetry::chain;
 
-/// Follows the registration of the existing controller, the one object of its name.
+/// Follows the registrations of all controllers, those of others among them.
 pub(crate) async fn follow(context: Arc<Context>, stop: CancellationToken) -> Result<(), Infallible> {
     let api: Api<MutatingWebhookConfiguration> = Api::all(context.client.clone());
-    let name = format!("metadata.name={}", names::LEGACY_WEBHOOK_CONFIGURATION);
-    let mut events = pin!(follow_objects(api, watcher::Config::default().fields(&name)));
-    let mut found = None;
+    let mut events = pin!(follow_objects(api, watcher::Config::default()));
+    let mut told = Told::default();
+    let mut listed = BTreeSet::new();
     while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {
         match event {
-            Ok(watcher::Event::Init) => found = None,
-            Ok(watcher::Event::InitApply(other)) => found = Some(other),
-            Ok(watcher::Event::InitDone) => see(&context, found.take().as_ref()),
-            Ok(watcher::Event::Apply(other)) => see(&context, Some(&other)),
-            Ok(watcher::Event::Delete(_)) => see(&context, None),
+            Ok(watcher::Event::Init) => listed.clear(),
+            Ok(watcher::Event::InitApply(other)) => {
+                listed.insert(other.name_any());
+                told.see(&context, &other);
+            }
+            Ok(watcher::Event::InitDone) => told.keep(&context, &listed),
+            Ok(watcher::Event::Apply(other)) => told.see(&context, &other),
+            Ok(watcher::Event::Delete(other)) => told.forget(&context, &other.name_any()),
             Err(error) => {
-                tracing::debug!(error = %chain(&error), "The registration of another controller cannot be watched.");
+                tracing::debug!(error = %chain(&error), "The registrations of other controllers cannot be watched.");
             }
         }
     }
     Ok(())
 }
 
-/// Tells of another controller that has come, and looks at everything anew when it has gone.
-fn see(context: &Context, other: Option<&MutatingWebhookConfiguration>) {
-    context.metrics.has_beside(other.is_some());
-    if context.beside_another.send_replace(other.is_some()) == other.is_some() {
-        return;
+/// What has been said of other controllers, by the names of their registrations.
+#[derive(Default)]
+struct Told(BTreeMap<String, String>);
+
+impl Told {
+    /// Tells of another controller that has come, or governs something else now.
+    fn see(&mut self, context: &Context, other: &MutatingWebhookConfiguration) {
+        let name = other.name_any();
+        let Some(message) = judged(&context.area, other) else {
+            return self.forget(context, &name);
+        };
+        if self.0.get(&name) == Some(&message) {
+            return;
+        }
+        tracing::warn!("{message}");
+        let announcement = Announcement {
+            warning: true,
+            reason: why::event::TWO_CONTROLLERS,
+            message: message.clone(),
+        };
+        // A full backlog drops the event: it only tells.
+        let _ = context
+            .events
+            .try_send(Event::new(other.object_ref(&()), announcement));
+        self.0.insert(name, message);
+        self.publish(context);
     }
-    let Some(other) = other else {
-        tracing::info!("The other controller of Rollouts is not registered any more.");
-        let registered = context.registered.borrow().clone();
-        let refused = registered.iter().flat_map(|kind| context.world.retry(kind));
-        let all = context.world.rollout_keys(None);
-        return context.look_at(all.into_iter().chain(refused));
-    };
-    let message = warning(other);
-    tracing::warn!("{message}");
-    let announcement = Announcement {
-        warning: true,
-        reason: why::event::TWO_CONTROLLERS,
-        message,
-    };
-    // A full backlog drops the event: it only tells.
-    let _ = context
-        .events
-        .try_send(Event::new(other.object_ref(&()), announcement));
+
+    /// Forgets those that are not registered any more.
+    fn keep(&mut self, context: &Context, registered: &BTreeSet<String>) {
+        let gone: Vec<_> = self
+            .0
+            .keys()
+            .filter(|name| !registered.contains(*name))
+            .cloned()
+            .collect();
+        for name in gone {
+            self.forget(context, &name);
+        }
+    }
+
+    /// Looks at everything anew when the existing controller has gone.
+    fn forget(&mut self, context: &Context, name: &str) {
+        if self.0.remove(name).is_none() {
+            return;
+        }
+        tracing::info!(
+            registration = name,
+            "The other controller is not beside this one any more."
+        );
+        self.publish(context);
+        if name == names::LEGACY_WEBHOOK_CONFIGURATION {
+            let registered = context.registered.borrow().clone();
+            let refused = registered.iter().flat_map(|kind| context.world.retry(kind));
+            let all = context.world.rollout_keys(None);
+            context.look_at(all.into_iter().chain(refused));
+        }
+    }
+
+    fn publish(&self, context: &Context) {
+        context.metrics.has_beside(!self.0.is_empty());
+        let legacy = self.0.contains_key(names::LEGACY_WEBHOOK_CONFIGURATION);
+        context.beside_another.send_replace(legacy);
+    }
+}
+
+/// What there is to say of a registration.
+fn judged(area: &Area, other: &MutatingWebhookConfiguration) -> Option<String> {
+    let name = other.name_any();
+    if name == names::LEGACY_WEBHOOK_CONFIGURATION {
+        return Some(warning(other));
+    }
+    if !is_registration(&name) || name == area.name(names::WEBHOOK_CONFIGURATION) {
+        return None;
+    }
+    let registered = serde_json::to_value(other).ok()?;
+    overlap(&area.selector(), &name, registered_selector(&registered)?)
 }
 
 fn warning(other: &MutatingWebhookConfiguration) -> String {

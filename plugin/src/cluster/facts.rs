@@ -7,7 +7,7 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kruise_rollout::admission::policy::all_names;
 use kruise_rollout::api::v1beta1::{Rollout, WorkloadRef};
-use kruise_rollout::area::{Area, in_part};
+use kruise_rollout::area::{Area, in_part, is_registration};
 use kruise_rollout::diagnosis::{Controller, Facts, Looked, Registrations, Right, Server, Subject};
 use kruise_rollout::names;
 use kruise_rollout::workload::PodView;
@@ -142,7 +142,15 @@ impl Cluster {
             of_part.as_str(),
             names::LEGACY_WEBHOOK_CONFIGURATION,
         ];
-        let webhooks = named("mutatingwebhookconfigurations", &configurations).await?;
+        let mut webhooks = named("mutatingwebhookconfigurations", &configurations).await?;
+        if let Looked::Seen(found) = &mut webhooks {
+            let others = self.other_registrations().await?.into_iter();
+            let known: Vec<_> = found
+                .iter()
+                .map(|known| known["metadata"]["name"].clone())
+                .collect();
+            found.extend(others.filter(|other| !known.contains(&other["metadata"]["name"])));
+        }
         let mut policies = all_names(&Area::whole(installed));
         let is_of_part = |found: &Value| found["metadata"]["name"] == of_part.as_str();
         if webhooks.seen().is_some_and(|found| found.iter().any(is_of_part)) {
@@ -162,6 +170,18 @@ impl Cluster {
             bindings: bound.map(Some),
             roles: self.roles_of_kinds().await?,
         })
+    }
+
+    /// The registrations of all controllers of ours, wherever they are; none for who may not list them.
+    async fn other_registrations(&self) -> Result<Vec<Value>, Error> {
+        let place = Place {
+            folder: &format!("{ADMISSION}/mutatingwebhookconfigurations"),
+            resource: "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        };
+        let is_ours = |found: &Value| found["metadata"]["name"].as_str().is_some_and(is_registration);
+        let all = self.all(place, None).await?;
+        let all = all.seen().into_iter().flatten();
+        Ok(all.filter(|found| is_ours(found)).cloned().collect())
     }
 
     /// The ClusterRoles whose rules are added to the controller's.

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::*;
+use crate::area::Area;
 use crate::names;
 use crate::workload::{GroupKind, Guard, PodView, TemplateId};
 
@@ -100,6 +101,13 @@ pub(super) fn configuration() -> Value {
         "clientConfig": {"caBundle": "QQ==", "service": {"name": "kruise-rollout-webhook", "namespace": "kruise-rollout"}},
         "objectSelector": {"matchLabels": {names::WORKLOAD_TYPE: "statefulset"}},
         "rules": [{"apiGroups": ["example.io"], "resources": ["mystatefulapps"], "operations": ["UPDATE"]}]}]})
+}
+
+/// The same of a controller that governs this area.
+pub(super) fn selecting(name: &str, area: &Area) -> Value {
+    let mut configuration = edited(configuration(), "/metadata/name", json!(name));
+    configuration["webhooks"][0]["namespaceSelector"] = area.selector();
+    configuration
 }
 
 pub(super) fn rollouts_definition() -> Value {

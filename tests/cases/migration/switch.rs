@@ -14,7 +14,7 @@ use crate::plugin::kruise;
 use crate::scene::{ROLLOUT, SOON, Scene, condition, partition};
 
 /// The registration of the existing controller, which nobody answers for.
-fn registration(failure_policy: &str) -> Value {
+pub fn registration(failure_policy: &str) -> Value {
     let entry = |name: &str,
                  group: &str,
                  version: &str,

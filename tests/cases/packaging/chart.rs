@@ -10,14 +10,19 @@ use support::{Identity, Tool, build_binaries, installed};
 
 use super::{answer, repository, run};
 
-/// By kind and name, as there are no two of the same kind and name in one installation.
-type Documents = BTreeMap<(String, String), Value>;
+/// By kind, namespace and name.
+type Documents = BTreeMap<(String, String, String), Value>;
 
 fn documents(text: &str) -> Documents {
     let read: Vec<Option<Value>> = serde_saphyr::from_multiple(text).unwrap();
     let named = |document: Value| {
-        let word = |value: &Value| value.as_str().unwrap().to_owned();
-        let key = (word(&document["kind"]), word(&document["metadata"]["name"]));
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let metadata = &document["metadata"];
+        let key = (
+            word(&document["kind"]),
+            word(&metadata["namespace"]),
+            word(&metadata["name"]),
+        );
         (key, document)
     };
     read.into_iter().flatten().map(named).collect()
@@ -27,7 +32,7 @@ fn manifests(flags: &[&str]) -> Documents {
     let mut command = Command::new(&build_binaries().unwrap().controller);
     let mut printed = documents(&answer(command.arg("manifests").args(flags)));
     // Helm makes the namespace, if asked.
-    printed.retain(|(kind, _), _| kind != "Namespace");
+    printed.retain(|(kind, ..), _| kind != "Namespace");
     printed
 }
 
@@ -57,7 +62,7 @@ fn rendered(namespace: &str, values: &[&str]) -> String {
 /// The chart without what only Helm has a use for.
 fn chart(namespace: &str, values: &[&str]) -> Documents {
     let mut chart = documents(&rendered(namespace, values));
-    for ((kind, name), document) in &mut chart {
+    for ((kind, _, name), document) in &mut chart {
         if kind == "CustomResourceDefinition" {
             let annotations = document["metadata"]["annotations"].as_object_mut().unwrap();
             let kept = annotations.remove("helm.sh/resource-policy");
@@ -89,7 +94,7 @@ fn it_is_clean_to_helm() {
 #[test]
 fn it_installs_what_the_controller_prints() {
     let image = format!("kruise-rollout-controller:{}", env!("CARGO_PKG_VERSION"));
-    let cases: [(&str, &[&str], &[&str]); 6] = [
+    let cases: [(&str, &[&str], &[&str]); 7] = [
         ("kruise-rollout", &[], &[]),
         ("delivery-x", &[], &[]),
         ("ops", &["admission=webhook"], &["--admission=webhook"]),
@@ -103,6 +108,11 @@ fn it_installs_what_the_controller_prints() {
             "ops",
             &["keepHeldOnDeletion=true"],
             &["--keep-held-on-deletion=true"],
+        ),
+        (
+            "ops",
+            &["watchNamespaces={shop,lab}", "replaceStuckPods=false"],
+            &["--watch-namespaces=shop,lab", "--replace-stuck-pods=false"],
         ),
     ];
     for (namespace, values, flags) in cases {
@@ -142,7 +152,7 @@ fn each_value_does_something() {
     let deployment = |documents: &Documents| {
         let (_, deployment) = documents
             .iter()
-            .find(|((kind, _), _)| kind == "Deployment")
+            .find(|((kind, ..), _)| kind == "Deployment")
             .unwrap();
         deployment["spec"].clone()
     };
@@ -164,21 +174,29 @@ fn each_value_does_something() {
     }
     let without = |value: &str, kind: &str| {
         let changed = documents(&rendered("ops", &[value]));
-        assert!(usual.keys().any(|(found, _)| found == kind));
+        assert!(usual.keys().any(|(found, ..)| found == kind));
         assert_eq!(changed.len() + 1, usual.len(), "{value}");
-        assert!(changed.keys().all(|(found, _)| found != kind), "{value}");
+        assert!(changed.keys().all(|(found, ..)| found != kind), "{value}");
     };
     without("crds.install=false", "CustomResourceDefinition");
     without("networkPolicy.enabled=false", "NetworkPolicy");
     without("podDisruptionBudget.enabled=false", "PodDisruptionBudget");
+    // A second controller brings nothing that the first one has.
+    let part = [
+        "watchNamespaces={shop}",
+        "sharedRoles.install=false",
+        "crds.install=false",
+    ];
+    for ((kind, place, name), document) in documents(&rendered("second", &part)) {
+        let own = document["metadata"]["labels"]["app.kubernetes.io/instance"] == "second";
+        assert!(own || place == "second", "{kind} {place}/{name}");
+    }
     let alerts = documents(&rendered(
         "ops",
         &["podMonitor.enabled=true", "prometheusRule.enabled=true"],
     ));
-    let alerts = &alerts[&(
-        "PrometheusRule".to_owned(),
-        "kruise-rollout-controller".to_owned(),
-    )];
+    let named = |kind: &str, namespace: &str, name: &str| [kind, namespace, name].map(str::to_owned).into();
+    let alerts = &alerts[&named("PrometheusRule", "ops", "kruise-rollout-controller")];
     assert_eq!(alerts["spec"]["groups"][0]["name"], "kruise-rollout");
     let kinds = documents(&rendered(
         "ops",
@@ -187,10 +205,7 @@ fn each_value_does_something() {
             "customKinds[0].resource=widgets",
         ],
     ));
-    let role = &kinds[&(
-        "ClusterRole".to_owned(),
-        "kruise-rollout-controller-widgets.example.io".to_owned(),
-    )];
+    let role = &kinds[&named("ClusterRole", "", "kruise-rollout-controller-widgets.example.io")];
     assert_eq!(role["rules"][0]["resources"], json!(["widgets"]));
     let mut nameless = helm(&[
         "template",
