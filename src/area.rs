@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 
 use crate::names;
 
+/// The label that the API server gives to every namespace: its name.
+const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
+
 /// The namespaces that a controller governs: all, or some. Several controllers share a cluster if each governs other namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Area {
@@ -91,6 +94,15 @@ impl Area {
         (!self.is_whole()).then(|| self.selector())
     }
 
+    /// The namespaces that a [`Self::selector`] selects for a controller of a part; `None` for one of the whole cluster.
+    #[must_use]
+    pub fn selected(selector: &Value) -> Option<Vec<&str>> {
+        let mut expressions = selector["matchExpressions"].as_array()?.iter();
+        let part = expressions.find(|one| one["key"] == NAMESPACE_LABEL && one["operator"] == "In")?;
+        let values = part["values"].as_array()?;
+        Some(values.iter().filter_map(Value::as_str).collect())
+    }
+
     fn excluded(&self) -> impl Iterator<Item = &str> {
         names::EXCLUDED_NAMESPACES.into_iter().chain([self.own.as_str()])
     }
@@ -162,7 +174,7 @@ fn listed<'a>(names: impl Iterator<Item = &'a &'a str>) -> Option<String> {
 }
 
 fn selects(operator: &str, values: &Value) -> Value {
-    json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": operator, "values": values}]})
+    json!({"matchExpressions": [{"key": NAMESPACE_LABEL, "operator": operator, "values": values}]})
 }
 
 #[cfg(test)]
@@ -184,6 +196,8 @@ mod tests {
             (&json!("In"), &json!(["bar", "shop"]))
         );
         assert_eq!(part.selector_of_rollouts(), Some(part.selector()));
+        assert_eq!(Area::selected(&part.selector()), Some(vec!["bar", "shop"]));
+        assert_eq!(Area::selected(&whole.selector()), None);
     }
 
     #[test]

@@ -78,8 +78,8 @@ pub(crate) enum Error {
         kruise_rollout::names::API_VERSION
     )]
     NotInstalled,
-    /// No such type.
-    #[error("the server doesn't have a resource type {0:?}")]
+    /// No such type, or one without a namespace.
+    #[error("the server has no type of workloads {0:?}")]
     NoType(String),
     /// A workload that is not there, or whose pods nobody can tell.
     #[error("{0} has no pods that can be shown: it is not there, or cannot be read")]
@@ -206,7 +206,7 @@ impl Error {
                 Some("install kruise-rollout, or choose another cluster with --context".to_owned())
             }
             Self::NoType(_) => {
-                Some("kubectl api-resources lists the types; write TYPE.GROUP/NAME".to_owned())
+                Some("kubectl api-resources --namespaced=true lists the types; write TYPE.GROUP/NAME".to_owned())
             }
             Self::Forbidden {
                 right,

@@ -327,6 +327,27 @@ fn shown(object: &Value, path: &[&str]) -> String {
     }
 }
 
+/// The member of the partition's schema that stands in the way of a release, and how.
+fn bound(schema: &Value) -> Option<(&'static str, String)> {
+    let hold = names::HOLD_PARTITION;
+    if let Some(maximum) = schema["maximum"].as_i64().filter(|maximum| *maximum < hold) {
+        let why = format!("the schema allows at most {maximum}, but the hold is {hold}");
+        return Some(("maximum", why));
+    }
+    if let Some(minimum) = schema["minimum"].as_i64().filter(|minimum| *minimum > 0) {
+        let why = format!("the schema allows {minimum} at least, but a release ends at 0");
+        return Some(("minimum", why));
+    }
+    let values = schema["enum"].as_array()?;
+    let refused = !values.iter().any(|value| value == hold);
+    refused.then(|| {
+        let why = format!(
+            "the schema allows certain values only, but the hold is {hold}, and a release takes any below"
+        );
+        ("enum", why)
+    })
+}
+
 /// The field that carries the hold has bounds too, and a dry-run is the best witness.
 fn partition(row: &mut Row, candidate: &Candidate<'_>, at: Option<(usize, &Value)>, path: &[&'static str]) {
     let hold = names::HOLD_PARTITION;
@@ -349,9 +370,8 @@ fn partition(row: &mut Row, candidate: &Candidate<'_>, at: Option<(usize, &Value
                     let command = schema::add(definition, index, path, integer);
                     return unfit(why, Some(Remedy::Command(command)));
                 }
-                if let Some(maximum) = schema["maximum"].as_i64().filter(|maximum| *maximum < hold) {
-                    let why = format!("the schema allows at most {maximum}, but the hold is {hold}");
-                    let command = schema::without(definition, index, path, "maximum");
+                if let Some((member, why)) = bound(schema) {
+                    let command = schema::without(definition, index, path, member);
                     return unfit(why, Some(Remedy::Command(command)));
                 }
             }
@@ -379,6 +399,11 @@ fn partition(row: &mut Row, candidate: &Candidate<'_>, at: Option<(usize, &Value
 }
 
 fn strategy_type(row: &mut Row, candidate: &Candidate<'_>) {
+    if row.schema == "missing" {
+        // A kind without types heeds the partition alone.
+        (row.verdict, row.why) = (Verdict::Fit, None);
+        return;
+    }
     let Some(live) = row.live.clone().filter(|_| candidate.object.is_some()) else {
         return;
     };

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use super::facts::{Facts, Labelled, qualified};
 use super::{Check, Finding, Severity, commands, installation};
 use crate::admission::rollout::WorkloadClaim;
+use crate::api::v1beta1::Rollout;
 use crate::names;
+use crate::rollout::way_on;
 use crate::workload::{Original, View, adapter_for};
 
 pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
@@ -20,7 +22,7 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
         .collect();
     let left = labelled
         .iter()
-        .filter_map(|workload| leftover(facts, workload, &claims));
+        .filter_map(|workload| leftover(facts, workload, rollouts, &claims));
     super::or_pass(
         left.collect(),
         Check::Leftovers,
@@ -37,7 +39,12 @@ fn namespace(object: &Value) -> &str {
 }
 
 /// A workload that is held, and that no Rollout will let go.
-fn leftover(facts: &Facts, workload: &Labelled, claims: &[WorkloadClaim]) -> Option<Finding> {
+fn leftover(
+    facts: &Facts,
+    workload: &Labelled,
+    rollouts: &[Rollout],
+    claims: &[WorkloadClaim],
+) -> Option<Finding> {
     let (kind, object) = (&workload.kind, &workload.object);
     let adapter = adapter_for(kind)?;
     let view = adapter.view(object).ok()?;
@@ -68,10 +75,20 @@ fn leftover(facts: &Facts, workload: &Labelled, claims: &[WorkloadClaim]) -> Opt
     // partition is more than one field.
     let Some(path) = adapter.partition_path().filter(|_| view.guard().is_none()) else {
         let down = installation::is_down(facts);
-        return Some(finding.advice(if down {
-            "start the controller: it lets go of workloads whose Rollout has gone".to_owned()
-        } else {
-            format!("let go of all workloads with: {} uninstall", names::CONTROLLER)
+        let gone = view
+            .guard()
+            .filter(|_| marked)
+            .map(|guard| guard.rollout.as_str());
+        let exists = |name: &str| {
+            rollouts
+                .iter()
+                .any(|rollout| rollout.metadata.name.as_deref() == Some(name))
+        };
+        return Some(finding.advice(match gone {
+            _ if down => "start the controller: it lets go of workloads whose Rollout has gone".to_owned(),
+            // A controller that is at work keeps it held on purpose.
+            Some(name) if !exists(name) => format!("rollout/{name} has gone: {}", way_on(name)),
+            _ => format!("let go of all workloads with: {} uninstall", names::CONTROLLER),
         }));
     };
     let command = commands::merge(&resource, name(object), namespace(object), &release(&view, path));

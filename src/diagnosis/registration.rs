@@ -22,6 +22,9 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     else {
         return vec![missing(facts)];
     };
+    if let Some(elsewhere) = elsewhere(facts) {
+        return vec![elsewhere];
+    }
     let entries = || configuration["webhooks"].as_array().into_iter().flatten();
     let mut found = Vec::new();
     if let Some(entry) = entries().find(|entry| trusts_nobody(entry)) {
@@ -57,6 +60,28 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
         found.push(Finding::pass(Check::Registration, text));
     }
     found
+}
+
+/// The controller that was looked at governs a part of the cluster, and not the namespace that was looked at.
+pub(super) fn elsewhere(facts: &Facts) -> Option<Finding> {
+    let configuration = facts
+        .registrations
+        .configuration(&name_of(facts, names::WEBHOOK_CONFIGURATION))?;
+    let mut entries = configuration["webhooks"].as_array()?.iter();
+    let governed = entries.find_map(|entry| Area::selected(&entry["namespaceSelector"]))?;
+    let (installed, namespace) = (&facts.controller.namespace, &facts.namespace);
+    if governed.contains(&namespace.as_str()) {
+        return None;
+    }
+    let text = format!(
+        "the controller in namespace {installed} does not govern namespace {namespace}: no update is held there, and no release moves"
+    );
+    let finding = Finding::fail(Check::Registration, 2, text)
+        .because(format!("it governs {}", governed.join(", ")))
+        .advice(
+            "name the controller that governs it by --controller-namespace; if there is none, add it to --watch-namespaces of one",
+        );
+    Some(finding)
 }
 
 /// Name of one of the registrations of the controller that was looked at. Where it governs a part of the cluster, it has named them

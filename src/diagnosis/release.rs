@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::facts::{Facts, Looked, Subject};
-use super::{Check, Finding, commands, or_pass};
+use super::{Check, Finding, commands, or_pass, registration};
 use crate::api::v1beta1::{Condition, condition, step_state};
 use crate::names;
 use crate::report::{PauseReport, Problem, RolloutReport, Seen, Sources, State};
@@ -154,6 +154,9 @@ fn unseen(facts: &Facts, subject: &Subject) -> Option<Finding> {
 
 /// What to do about a controller that does not do its work.
 fn down(facts: &Facts, finding: Finding) -> Finding {
+    if registration::elsewhere(facts).is_some() {
+        return finding.advice("no controller was found that governs the namespace: mend this first");
+    }
     let namespace = &facts.controller.namespace;
     let name = if facts.controller.is_legacy() {
         names::LEGACY_DEPLOYMENT
@@ -169,7 +172,8 @@ fn down(facts: &Facts, finding: Finding) -> Finding {
     }
 }
 
-fn stall(subject: &Subject) -> Option<&Condition> {
+/// What keeps the release where it is, as the controller says.
+pub(super) fn stall(subject: &Subject) -> Option<&Condition> {
     let conditions = &subject.rollout.status.as_ref()?.conditions;
     condition::get(conditions, condition::STALLED).filter(|stalled| stalled.status == condition::TRUE)
 }
@@ -189,6 +193,9 @@ fn stalled(subject: &Subject) -> Option<Finding> {
         | why::NO_OBSERVED_GENERATION
         | why::SILENT
         | why::IN_THE_WAY => return None,
+        why::LEFT => {
+            Finding::fail(Check::Progress, 13, text).command(commands::ours(subject, "rollout disable"))
+        }
         why::DEADLINE => Finding::fail(Check::Progress, 51, text)
             .advice("mend what holds the pods up, or go back with kubectl kruise rollout undo"),
         why::PLAN => {
@@ -237,6 +244,10 @@ fn entered(subject: &Subject) -> Option<Timestamp> {
 }
 
 fn state(facts: &Facts, subject: &Subject, report: &RolloutReport, view: Option<&View>) -> Option<Finding> {
+    // Nobody takes it further, whatever its state says.
+    if stall(subject).is_some_and(|stalled| [why::LEFT, why::CONFLICT].contains(&stalled.reason.as_str())) {
+        return None;
+    }
     let lasted = entered(subject).map(|since| facts.now.duration_since(since));
     let late = lasted.is_some_and(|lasted| lasted > LATE);
     let seconds = lasted.map_or(0, |lasted| lasted.as_secs());

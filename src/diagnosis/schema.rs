@@ -15,19 +15,18 @@ pub(super) enum Slot<'a> {
     Pruned,
 }
 
-/// The version's entry in a definition, and its place.
+/// The version's entry in a definition, and its place. Where no version is named, the stored one, unless only others are served.
 pub(super) fn version<'a>(definition: &'a Value, name: &str) -> Option<(usize, &'a Value)> {
     let versions = definition["spec"]["versions"].as_array()?;
-    versions
-        .iter()
-        .enumerate()
-        .find(|(_, version)| version["name"] == name)
-        .or_else(|| {
-            versions
-                .iter()
-                .enumerate()
-                .find(|(_, version)| version["storage"] == true)
-        })
+    let first = |wanted: &dyn Fn(&Value) -> bool| versions.iter().enumerate().find(|(_, one)| wanted(one));
+    let (served, stored) = (
+        |one: &Value| one["served"] == true,
+        |one: &Value| one["storage"] == true,
+    );
+    first(&|one| one["name"] == name)
+        .or_else(|| first(&|one| served(one) && stored(one)))
+        .or_else(|| first(&served))
+        .or_else(|| first(&stored))
 }
 
 /// The field at `path` in a version.
@@ -153,6 +152,19 @@ mod tests {
                 "{after:#}"
             );
         }
+    }
+
+    #[test]
+    fn without_a_name_a_version_that_is_served_is_looked_at() {
+        let of = |versions: Value| {
+            let definition = json!({"spec": {"versions": versions}});
+            version(&definition, "").map(|(index, _)| index)
+        };
+        let one = |served: bool, stored: bool| json!({"name": "v", "served": served, "storage": stored});
+        assert_eq!(of(json!([one(true, false), one(true, true)])), Some(1));
+        assert_eq!(of(json!([one(false, true), one(true, false)])), Some(1));
+        assert_eq!(of(json!([one(false, false), one(false, true)])), Some(1));
+        assert_eq!(of(json!([])), None);
     }
 
     #[test]

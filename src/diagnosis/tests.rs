@@ -95,6 +95,10 @@ fn what_is_in_order_passes_every_check() {
 #[case::pruned(Scene::healthy().subject(|s| s.definition = Looked::Seen(Some(without(definition(),
         "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/updateStrategy/properties/rollingUpdate/properties", "partition")))),
     Check::Fitness, Severity::Failure, "the schema lacks it", "kubectl patch crd mystatefulapps.example.io --type=json")]
+#[case::enumerated(Scene::healthy().subject(|s| s.definition = Looked::Seen(Some(bounded(json!({"enum": [0, 1, 2]}))))),
+    Check::Fitness, Severity::Failure, "certain values only", r#"rollingUpdate/properties/partition/enum"}]'"#)]
+#[case::never_open(Scene::healthy().subject(|s| s.definition = Looked::Seen(Some(bounded(json!({"minimum": 1}))))),
+    Check::Fitness, Severity::Failure, "1 at least", r#"rollingUpdate/properties/partition/minimum"}]'"#)]
 #[case::cannot_be_held(Scene::healthy().rollout(not_guarded("PartitionPruned", "it came back without the partition")),
     Check::Fitness, Severity::Failure, "came back without", "workload check")]
 #[case::malformed(Scene::healthy().app(edited(app(), "/spec/replicas", json!("five"))), Check::Fitness, Severity::Failure, "spec.replicas", "correct")]
@@ -137,6 +141,15 @@ fn what_is_in_order_passes_every_check() {
     "no Rollout is in force", "kubectl patch mystatefulapps.example.io old -n shop --type=merge")]
 #[case::guarded_leftover(Scene::healthy().with(|f| f.labelled = Looked::Seen(vec![labelled("old", releasing(4))])), Check::Leftovers, Severity::Failure,
     "no Rollout is in force", "uninstall")]
+#[case::kept(Scene::healthy().with(|f| { f.labelled = Looked::Seen(vec![labelled("old", releasing(4))]);
+        f.subjects.clear(); f.rollouts = Looked::Seen(vec![]); }), Check::Leftovers, Severity::Failure,
+    "no Rollout is in force", "rollout/web has gone: create web again to go on, with spec.disabled: true to let")]
+#[case::kept_for_another(Scene::healthy().rollout(stalled("Conflict", "create web again")).app(releasing(4)),
+    Check::Reference, Severity::Failure, "create web again", "see the message")]
+#[case::of_another_controller(Scene::healthy().rollout(stalled("ReleaseOfAnotherController", "none is taken over")).app(releasing(4)),
+    Check::Progress, Severity::Failure, "none is taken over", "kubectl kruise rollout disable rollout/web -n shop")]
+#[case::governed_elsewhere(Scene::healthy().with(of_a_part), Check::Registration, Severity::Failure, "does not govern namespace shop",
+    "--controller-namespace")]
 #[case::parked(Scene::healthy().with(|f| f.labelled = Looked::Seen(vec![labelled("old",
         edited(app(), "/spec/updateStrategy/rollingUpdate/partition", json!(32767)))])), Check::Leftovers, Severity::Failure, "the partition that holds", "uninstall")]
 #[case::may_not_approve(Scene::healthy().with(|f| f.rights[1].allowed = false), Check::Rights, Severity::Warning,
@@ -181,6 +194,23 @@ fn what_a_release_waits_for_is_a_note(#[case] scene: Scene, #[case] words: &str,
         first.message.contains(words) && remedy(first).contains(mends),
         "{first:#?}"
     );
+}
+
+#[test]
+fn nothing_is_restarted_or_deleted_for_a_namespace_that_another_controller_governs() {
+    let scene = Scene::healthy()
+        .rollout(at(1, "StepReady", LONG_AGO))
+        .app(releasing(4))
+        .subject(|subject| subject.probe = Looked::Seen(Answer::NotHeld))
+        .with(of_a_part);
+    let diagnosis = doctor(&scene.facts);
+    let cause = &diagnosis.findings[diagnosis.cause.unwrap()];
+    assert_eq!(cause.check, Check::Registration, "{:#?}", diagnosis.findings);
+    let commands = diagnosis
+        .findings
+        .iter()
+        .filter(|finding| matches!(finding.remedy, Some(Remedy::Command(_))));
+    assert_eq!(commands.collect::<Vec<_>>(), Vec::<&Finding>::new());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::facts::{Answer, Facts, Looked, Subject};
 use super::fitness::{Candidate, Verdict, fitness};
-use super::{Check, Finding, commands, or_pass, registration};
+use super::{Check, Finding, commands, or_pass, registration, release};
 use crate::admission::rollout::WorkloadClaim;
 use crate::api::v1beta1::{Rollout, condition};
 use crate::names;
@@ -71,7 +71,7 @@ fn reference(facts: &Facts, subject: &Subject) -> Vec<Finding> {
         let advice = "copy apiVersion from the workload's manifest, for example apps/v1";
         return vec![Finding::fail(Check::Reference, 10, text).advice(advice)];
     }
-    found.extend(rival(facts, subject));
+    found.extend(rival(facts, subject).or_else(|| kept(subject)));
     if matches!(subject.plural, Looked::Seen(None)) {
         let text = format!(
             "the server has no kind {} in {}",
@@ -107,6 +107,12 @@ fn reference(facts: &Facts, subject: &Subject) -> Vec<Finding> {
         _ => {}
     }
     found
+}
+
+/// A workload that stays held for a Rollout that has gone: what the controller says of it.
+fn kept(subject: &Subject) -> Option<Finding> {
+    let stalled = release::stall(subject).filter(|stalled| stalled.reason == why::CONFLICT)?;
+    Some(Finding::fail(Check::Reference, 16, stalled.message.clone()).advice("see the message"))
 }
 
 /// Another Rollout of the same workload: the one that does not act is to go.
@@ -268,6 +274,7 @@ fn not_guarded(subject: &Subject) -> Option<Finding> {
         why::LABEL_WRONG,
         why::STRATEGY,
         why::CONFLICT,
+        why::LEFT,
     ];
     if told_elsewhere.contains(&guarded.reason.as_str()) {
         return None;
@@ -349,7 +356,8 @@ fn admission(facts: &Facts, subject: &Subject, view: &View) -> Finding {
         .is_some_and(|guarded| guarded.status == condition::TRUE);
     match &subject.probe {
         Looked::Seen(Answer::Held) => Finding::pass(Check::Admission, "a dry-run of a template change came back held"),
-        Looked::Seen(Answer::NotHeld) if !guarded || view.label != TypeLabel::Right => Finding::warn(
+        Looked::Seen(Answer::NotHeld)
+            if !guarded || view.label != TypeLabel::Right || registration::elsewhere(facts).is_some() => Finding::warn(
             Check::Admission,
             38,
             format!("a change of the template of {} would roll at once: it is not guarded", subject.target()),

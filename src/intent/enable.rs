@@ -97,6 +97,8 @@ fn gives(role: &Value, group: &str, plural: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
 
     fn kind() -> GroupKind {
@@ -149,16 +151,30 @@ mod tests {
         );
     }
 
-    #[test]
-    fn kinds_without_an_adapter_are_refused() {
-        let job = GroupKind {
-            group: "batch".to_owned(),
-            kind: "Job".to_owned(),
+    #[rstest]
+    #[case::of_a_known_group("batch", "Job", "jobs")]
+    #[case::of_the_core("", "Pod", "pods")]
+    #[case::that_govern_the_cluster("rbac.authorization.k8s.io", "Role", "roles")]
+    #[case::of_any_other_group_of_kubernetes("coordination.k8s.io", "Lease", "leases")]
+    #[case::of_an_old_group("autoscaling", "HorizontalPodAutoscaler", "horizontalpodautoscalers")]
+    #[case::of_our_own("rollouts.kruise.io", "Rollout", "rollouts")]
+    fn kinds_without_an_adapter_are_refused(#[case] group: &str, #[case] kind: &str, #[case] plural: &str) {
+        let kind = GroupKind {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
         };
-        assert_eq!(
-            enable_kind(&job, "jobs", &[]),
-            Err(Refusal::UnsupportedKind("Job.batch".to_owned()))
-        );
+        let refused = Err(Refusal::UnsupportedKind(kind.to_string()));
+        assert_eq!(enable_kind(&kind, plural, &[]), refused);
+    }
+
+    #[test]
+    fn a_group_that_only_looks_like_one_of_kubernetes_is_enabled() {
+        let kind = GroupKind {
+            group: "leaderworkerset.x-k8s.io".to_owned(),
+            kind: "LeaderWorkerSet".to_owned(),
+        };
+        let enabling = enable_kind(&kind, "leaderworkersets", &[]);
+        assert!(matches!(enabling, Ok(Enabling::Apply(_))), "{enabling:?}");
     }
 
     #[test]

@@ -1,11 +1,20 @@
 use super::{Problem, RolloutReport, State};
-use crate::api::v1beta1::Rollout;
+use crate::api::v1beta1::{Rollout, condition};
+use crate::rollout::why;
 use crate::workload::pod::names_revision;
 use crate::workload::{TypeLabel, View};
 
 /// The command that takes this state further.
 pub(super) fn next(report: &RolloutReport, rollout: &Rollout, view: Option<&View>) -> Option<String> {
     let (name, namespace) = (&report.name, &report.namespace);
+    let conditions = rollout.status.as_ref().map(|status| status.conditions.as_slice());
+    let stalled = conditions.and_then(|conditions| condition::get(conditions, condition::STALLED));
+    if stalled.is_some_and(|stalled| stalled.status == condition::TRUE && stalled.reason == why::LEFT) {
+        // An approval would move nothing.
+        return Some(format!(
+            "kubectl kruise rollout disable rollout/{name} -n {namespace}"
+        ));
+    }
     match report.state {
         State::AwaitingApproval => Some(format!(
             "kubectl kruise rollout approve rollout/{name} -n {namespace}"

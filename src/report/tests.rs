@@ -407,6 +407,27 @@ fn a_broken_pod_of_a_template_that_nobody_wants_is_to_be_deleted() {
 }
 
 #[test]
+fn nobody_is_asked_to_approve_what_another_controller_has_begun() {
+    let stalled = json!([{"type": "Stalled", "status": "True", "reason": "ReleaseOfAnotherController", "message": "theirs"}]);
+    let of = |conditions: Value| {
+        let rollout = rollout(
+            "Progressing",
+            1,
+            "StepPaused",
+            &[("/status/conditions", conditions)],
+        );
+        report(&rollout, &view(2, Some(4)), &pods(2, 1)).next
+    };
+    let ours = |words: &str| {
+        Some(format!(
+            "kubectl kruise rollout {words} rollout/my-app-rollout -n shop"
+        ))
+    };
+    assert_eq!(of(json!([])), ours("approve"));
+    assert_eq!(of(stalled), ours("disable"));
+}
+
+#[test]
 fn a_step_that_is_filled_by_pods_below_the_partition_is_no_breach() {
     let rollout = rollout("Progressing", 1, "StepPaused", &[]);
     // my-app-2 runs the new template: nothing else is granted.

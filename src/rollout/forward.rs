@@ -2,9 +2,11 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use serde_json::json;
 
 use super::back::{Updated, believes, complete_when_open, fresh, told_to_wait, updated, with_remark};
 use super::course::follows;
+use super::decide::patching;
 use super::grant::{Memory, partition};
 use super::labels::label_pods;
 use super::observed::Children;
@@ -340,8 +342,11 @@ impl Steps<'_> {
                 p.workload
             ),
             Waits::Unpausing => format!(
-                "{head}: paused by spec.strategy.paused, nothing more is released; go on with: kubectl patch rollout {name} \
-                 -n {namespace} --type=merge -p '{{\"spec\":{{\"strategy\":{{\"paused\":false}}}}}}'"
+                "{head}: paused by spec.strategy.paused, nothing more is released; go on with: {}",
+                patching(
+                    self.release.rollout,
+                    &json!({"spec": {"strategy": {"paused": false}}})
+                )
             ),
         }
     }

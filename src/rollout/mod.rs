@@ -28,6 +28,7 @@ pub mod why;
 
 pub(crate) use back::believes;
 pub use decide::decide;
+pub(crate) use decide::way_on;
 pub use inherited::is_left;
 pub use observed::{Children, Observed, Proof, Stray, Target, Workload};
 pub use passed::{Ending, Part, ending, part};

@@ -2,13 +2,14 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use serde_json::json;
 
 use super::back::{
     complete, complete_when_last_seen, complete_when_open, default_strategy, told_to_wait, updated,
     with_remark,
 };
 use super::deadline::{kept, overdue};
-use super::decide::Present;
+use super::decide::{Present, patching};
 use super::forward::{enter, forward};
 use super::inherited::{BY_REVISION, is_foreign};
 use super::observed::Children;
@@ -104,14 +105,11 @@ fn drive(draft: &mut Draft<'_>, p: &Present<'_>) {
 
 /// Every write brings another template, so none of them can be released by steps.
 fn wait_for_other_webhooks(draft: &mut Draft<'_>, release: &Release<'_>, until: Timestamp) {
-    let metadata = &release.rollout.metadata;
     let message = format!(
         "another mutating webhook changes the template of {} with every write, so that no step can be granted for it: take the \
-         workload out of that webhook's rules, or let the release go without steps: kubectl patch rollout {} -n {} --type=merge \
-         -p '{{\"spec\":{{\"disabled\":true}}}}'",
+         workload out of that webhook's rules, or let the release go without steps: {}",
         release.present.workload,
-        metadata.name.as_deref().unwrap_or_default(),
-        metadata.namespace.as_deref().unwrap_or_default(),
+        patching(release.rollout, &json!({"spec": {"disabled": true}})),
     );
     draft.withhold_edits();
     draft.stalled(why::REWRITTEN, &message);

@@ -2,8 +2,9 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use serde_json::json;
 
-use super::decide::{Present, set_label};
+use super::decide::{Present, patching, set_label};
 use super::inherited::is_left;
 use super::observed::{Observed, Proof, Workload};
 use super::release::{no_jump, record_id, record_workload};
@@ -115,16 +116,11 @@ pub(super) fn unmarked(draft: &mut Draft<'_>, observed: &Observed<'_>, rollout: 
 /// In a release that the existing controller has begun, it keeps pods of kinds without a partition back by being at work: which of
 /// them are to be kept is known to it alone.
 fn not_taken_over(p: &Present<'_>, rollout: &Rollout) -> String {
-    let metadata = &rollout.metadata;
-    let (name, namespace) = (
-        metadata.name.as_deref().unwrap_or_default(),
-        metadata.namespace.as_deref().unwrap_or_default(),
-    );
     format!(
         "{} is in a release that another controller has begun, and of its kind none is taken over: nothing moves. End it there, or \
-         let the rest of it go without steps: kubectl patch rollout {name} -n {namespace} --type=merge -p \
-         '{{\"spec\":{{\"disabled\":true}}}}'",
-        p.workload
+         let the rest of it go without steps: {}",
+        p.workload,
+        patching(rollout, &json!({"spec": {"disabled": true}}))
     )
 }
 

@@ -169,7 +169,8 @@ pub fn adapter_for(kind: &GroupKind) -> Option<&'static dyn Adapter> {
         ("apps", "Deployment") => Some(&DEPLOYMENT),
         ("apps.kruise.io", "CloneSet") => Some(&CLONESET),
         ("apps.kruise.io", "DaemonSet") => Some(&ADVANCED_DAEMONSET),
-        ("" | "apps" | "batch" | "apps.kruise.io" | names::GROUP, _) => None,
+        ("apps.kruise.io" | names::GROUP, _) => None,
+        _ if kind.is_built_in() => None,
         _ => Some(&STATEFULSET_LIKE),
     }
 }

@@ -52,6 +52,12 @@ pub struct GroupKind {
 }
 
 impl GroupKind {
+    /// Whether the kind is one of Kubernetes itself: groups of one's own have a dot in their name, and `k8s.io` is reserved.
+    #[must_use]
+    pub fn is_built_in(&self) -> bool {
+        !self.group.contains('.') || self.group.ends_with(".k8s.io")
+    }
+
     /// Whether the kind is known by its shape alone, so that the workload-type label is for its users to set.
     #[must_use]
     pub fn is_custom(&self) -> bool {

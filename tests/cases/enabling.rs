@@ -1,12 +1,14 @@
 //! A custom kind is enabled by one command, which its Rollouts name while they wait for it.
 
 use kruise_rollout::names;
-use serde_json::Value;
-use support::{Identity, installed};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use kube::core::GroupVersionKind;
+use serde_json::{Value, json};
+use support::{Identity, eventually, installed};
 
 use crate::kinds::OwnKind;
 use crate::plugin::kruise;
-use crate::scene::{Scene, condition, walk_steps};
+use crate::scene::{SOON, Scene, condition, walk_steps};
 
 #[tokio::test]
 async fn a_kind_is_enabled_and_its_rollouts_go_on() {
@@ -104,5 +106,73 @@ async fn kinds_that_cannot_be_released_are_not_enabled() {
     assert_eq!(
         (native.code, native.answer.as_str()),
         (0, "statefulsets.apps enabled already\n")
+    );
+}
+
+/// Defines a kind of the group `odd.example.io`, whose fields are anybody's, and waits until it is served.
+async fn define_odd(scene: &Scene<'_>, kind: &str, plural: &str, scope: &str, version: &str) {
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.odd.example.io")},
+        "spec": {"group": "odd.example.io", "scope": scope, "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
+            "versions": [{"name": version, "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]},
+    });
+    installed()
+        .await
+        .kubectl_apply(&definition.to_string())
+        .await
+        .unwrap();
+    let gvk = GroupVersionKind::gvk("odd.example.io", version, kind);
+    let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
+    let api: Api<DynamicObject> = Api::all_with(scene.admin.clone(), &resource);
+    eventually(SOON, "the kind is served", async || {
+        api.list(&ListParams::default()).await.map(drop)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn kinds_of_older_versions_are_found_and_those_of_the_cluster_are_not_enabled() {
+    let scene = Scene::new(installed().await, "enabling-odd").await;
+    define_odd(&scene, "OddNewer", "oddnewers", "Namespaced", "v1").await;
+    define_odd(&scene, "OddOlder", "oddolders", "Namespaced", "v1beta1").await;
+    define_odd(&scene, "OddCluster", "oddclusters", "Cluster", "v1").await;
+    let enable = async |kind: &str| {
+        let words = ["workload", "enable", kind, "--dry-run", "-o", "name"];
+        kruise(&scene, Identity::Admin, &words).await
+    };
+    // The preferred version of its group is another one.
+    for word in ["oddolders.odd.example.io", "oddolder"] {
+        let found = eventually(SOON, "discovery tells of it", async || {
+            let found = enable(word).await;
+            if found.code == 0 {
+                Ok(found)
+            } else {
+                Err(found.talk)
+            }
+        })
+        .await;
+        let role =
+            "clusterrole.rbac.authorization.k8s.io/kruise-rollout-controller-oddolders.odd.example.io\n";
+        assert_eq!(found.answer, role);
+    }
+    for word in [
+        "oddclusters.odd.example.io",
+        "oddclusters",
+        "clusterroles",
+        "oddolders.",
+    ] {
+        let refused = enable(word).await;
+        assert_eq!(refused.code, 1, "{refused:?}");
+        let told = format!("the server has no type of workloads {word:?}");
+        assert!(refused.talk.contains(&told), "{refused:?}");
+    }
+    let refused = enable("roles.rbac.authorization.k8s.io").await;
+    assert!(
+        refused
+            .talk
+            .contains("workloads of kind Role.rbac.authorization.k8s.io are not supported"),
+        "{refused:?}"
     );
 }

@@ -10,7 +10,7 @@ use kruise_rollout::api::v1beta1::{Rollout, WorkloadRef};
 use kruise_rollout::area::{Area, in_part, is_registration};
 use kruise_rollout::diagnosis::{Controller, Facts, Looked, Registrations, Right, Server, Subject};
 use kruise_rollout::names;
-use kruise_rollout::workload::PodView;
+use kruise_rollout::workload::{GroupKind, PodView};
 use kube::api::{Api, ApiResource, PostParams};
 use serde_json::Value;
 
@@ -265,8 +265,11 @@ impl Cluster {
 
     /// The definition of a resource; `None` for built-in ones.
     pub(crate) async fn definition(&self, resource: &ApiResource) -> Result<Looked<Option<Value>>, Error> {
-        let built_in = !resource.group.contains('.') || resource.group.ends_with(".k8s.io");
-        if built_in {
+        let kind = GroupKind {
+            group: resource.group.clone(),
+            kind: resource.kind.clone(),
+        };
+        if kind.is_built_in() {
             return Ok(Looked::Seen(None));
         }
         self.definition_named(&qualified(resource)).await

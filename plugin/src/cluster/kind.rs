@@ -39,6 +39,7 @@ impl Cluster {
         let typed = || group.map_or_else(|| word.to_owned(), |group| format!("{word}.{group}"));
         let found = match group {
             None => self.anywhere(word).await?,
+            Some("") => None,
             Some(group) => match self.in_group(word, group).await? {
                 Some(found) => Some(found),
                 // TYPE.VERSION.GROUP
@@ -51,16 +52,20 @@ impl Cluster {
         found.ok_or_else(|| Error::NoType(typed()))
     }
 
+    /// In a group, in the server's order of preference: a kind may be served in another version than most of its group.
     async fn in_group(&self, word: &str, group: &str) -> Result<Option<ApiResource>, Error> {
-        let preferred = match self.get_json("", "/apis", group).await {
+        let answer = match self.get_json("", "/apis", group).await {
             Ok(answer) => answer,
             Err(Error::Server(status)) if status.code == 404 => return Ok(None),
             Err(error) => return Err(error),
         };
-        let version = preferred["preferredVersion"]["version"]
-            .as_str()
-            .unwrap_or_default();
-        self.named(word, group, version).await
+        let versions = answer["versions"].as_array().into_iter().flatten();
+        for version in versions.filter_map(|version| version["version"].as_str()) {
+            if let Some(found) = self.named(word, group, version).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
     async fn named(&self, word: &str, group: &str, version: &str) -> Result<Option<ApiResource>, Error> {
@@ -71,7 +76,7 @@ impl Cluster {
             .map(|resource| resource.api))
     }
 
-    /// In all groups, in the server's order of preference. One request.
+    /// In all groups and their versions, in the server's order of preference: what is namespaced. One request.
     async fn anywhere(&self, word: &str) -> Result<Option<ApiResource>, Error> {
         let groups = self.call("", self.client.list_api_groups_aggregated()).await?;
         for group in groups.items {
@@ -79,26 +84,29 @@ impl Cluster {
                 .metadata
                 .and_then(|metadata| metadata.name)
                 .unwrap_or_default();
-            let Some(preferred) = group.versions.into_iter().next() else {
-                continue;
-            };
-            let version = preferred.version.unwrap_or_default();
-            for resource in preferred.resources {
-                let kind = resource
-                    .response_kind
-                    .and_then(|kind| kind.kind)
-                    .unwrap_or_default();
-                let plural = resource.resource.unwrap_or_default();
-                let named = Named {
-                    singular: resource.singular_resource.unwrap_or_default(),
-                    short: resource.short_names,
-                    api: ApiResource::from_gvk_with_plural(
-                        &GroupVersionKind::gvk(&name, &version, &kind),
-                        &plural,
-                    ),
-                };
-                if named.is_called(word) {
-                    return Ok(Some(named.api));
+            for served in group.versions {
+                let version = served.version.unwrap_or_default();
+                let namespaced = served
+                    .resources
+                    .into_iter()
+                    .filter(|resource| resource.scope.as_deref() == Some("Namespaced"));
+                for resource in namespaced {
+                    let kind = resource
+                        .response_kind
+                        .and_then(|kind| kind.kind)
+                        .unwrap_or_default();
+                    let plural = resource.resource.unwrap_or_default();
+                    let named = Named {
+                        singular: resource.singular_resource.unwrap_or_default(),
+                        short: resource.short_names,
+                        api: ApiResource::from_gvk_with_plural(
+                            &GroupVersionKind::gvk(&name, &version, &kind),
+                            &plural,
+                        ),
+                    };
+                    if named.is_called(word) {
+                        return Ok(Some(named.api));
+                    }
                 }
             }
         }

@@ -84,6 +84,15 @@ pub(in super::super) fn definition() -> Value {
                 "currentRevision": {"type": "string"}, "updateRevision": {"type": "string"}}}}}}}]}})
 }
 
+/// The definition with more in the schema of the partition.
+pub(super) fn bounded(more: Value) -> Value {
+    let partition = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/updateStrategy/properties/rollingUpdate\
+        /properties/partition";
+    let mut schema = more;
+    schema["type"] = json!("integer");
+    edited(definition(), partition, schema)
+}
+
 pub(super) fn deployment(name: &str, replicas: i64, available: i64) -> Value {
     json!({"metadata": {"name": name}, "spec": {"replicas": replicas, "template": {"spec": {"containers": [
             {"name": "manager", "args": ["--leader-elect"]}]}}},
@@ -268,6 +277,15 @@ pub(super) fn leftover() -> Value {
         "/metadata/annotations",
         names::GUARDED_BY,
     )
+}
+
+/// A controller that governs other namespaces than the one that is looked at.
+pub(super) fn of_a_part(facts: &mut Facts) {
+    let area = Area::of("kruise-rollout", ["bar".to_owned()]).unwrap();
+    let mut of_part = configuration();
+    of_part["metadata"]["name"] = json!(area.name(names::WEBHOOK_CONFIGURATION));
+    of_part["webhooks"][0]["namespaceSelector"] = area.selector();
+    facts.registrations.webhooks = Looked::Seen(vec![of_part]);
 }
 
 pub(super) fn two_rollouts(mut facts: Facts) -> Facts {
