@@ -79,12 +79,12 @@ fn what_no_rollout_names_is_said_with_what_comes_close() {
         ),
         (
             "web/shop",
-            "error: the server doesn't have a resource type \"web\"\n\
-             hint: kubectl api-resources lists the types; write TYPE.GROUP/NAME\n",
+            "error: the server has no type of workloads \"web\"\n\
+             hint: kubectl api-resources --namespaced=true lists the types; write TYPE.GROUP/NAME\n",
         ),
     ] {
         // A type of this group is looked for on the server first.
-        let groups = json!({"preferredVersion": {"version": "v1"}});
+        let groups = json!({"preferredVersion": {"version": "v1"}, "versions": [{"version": "v1"}]});
         let resources = json!({"resources": [{"name": "mystatefulapps", "singularName": "mystatefulapp", "namespaced": true,
             "kind": "MyStatefulApp"}]});
         let rest = two();

@@ -150,7 +150,7 @@ async fn r67_the_flag_beats_the_context() {
     let word = format!("{ROLLOUT}/{elsewhere}");
     let slashed = rollout_command(&here, &["pause", &word]).await;
     assert!(
-        slashed.code == 1 && slashed.talk.contains("resource type"),
+        slashed.code == 1 && slashed.talk.contains("type of workloads"),
         "{slashed:?}"
     );
     assert!(slashed.talk.contains("hint:"), "{slashed:?}");
