@@ -14,8 +14,8 @@ RUN case "$TARGETARCH" in \
         *) echo "no image for $TARGETARCH" >&2; exit 1 ;; \
     esac && \
     folder=$(release/build "$target" kruise-rollout-controller) && \
-    release/check-size "$folder/kruise-rollout-controller" && \
     cp "$folder/kruise-rollout-controller" /kruise-rollout-controller
+RUN release/check-size /kruise-rollout-controller
 
 FROM scratch
 COPY LICENSE /LICENSE

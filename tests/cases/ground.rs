@@ -1,5 +1,6 @@
 //! A control plane that a case has for itself and may break, and what such cases say often.
 
+use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -7,8 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::names;
-use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use support::{ControlPlane, Identity, Installation, Options, Proxy, Replica, eventually};
 
@@ -152,16 +154,23 @@ pub async fn called(installation: &Installation<'_>) {
 /// Takes the reviews of Rollouts away, while no controller runs that would bring them back.
 pub async fn without_reviews(installation: &Installation<'_>) {
     let admin = admin(installation).await;
-    let reviews: Api<ValidatingWebhookConfiguration> = Api::all(admin.clone());
+    unregister::<ValidatingWebhookConfiguration>(&admin).await;
+    eventually(SOON, "nobody reviews", async || create_nothing(&admin).await).await;
+}
+
+/// Removes our registration of a sort. A controller that was killed early has not made it yet.
+pub async fn unregister<K>(admin: &Client)
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let registrations: Api<K> = Api::all(admin.clone());
     let name = names::WEBHOOK_CONFIGURATION;
-    if let Err(error) = reviews.delete(name, &DeleteParams::default()).await {
-        // None may have been registered yet.
+    if let Err(error) = registrations.delete(name, &DeleteParams::default()).await {
         assert!(
             matches!(&error, kube::Error::Api(status) if status.code == 404),
             "{error}"
         );
     }
-    eventually(SOON, "nobody reviews", async || create_nothing(&admin).await).await;
 }
 
 async fn admin(installation: &Installation<'_>) -> Client {

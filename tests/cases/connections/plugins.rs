@@ -130,7 +130,7 @@ async fn r76_credentials_are_renewed_while_a_release_is_followed() {
     );
     let script = site.script("helper", &body);
     let kubeconfig = site.kubeconfig("exec", Identity::Viewer, |_, user| *user = exec(&script));
-    let mut watch = site.plugin(&kubeconfig, &["rollout", "status", ROLLOUT, "--timeout=60s"]);
+    let mut watch = site.plugin(&kubeconfig, &["rollout", "status", ROLLOUT, "--timeout=10m"]);
     let child = watch
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

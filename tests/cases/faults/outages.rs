@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use support::{Component, Identity, Installation, eventually, installed};
 
 use crate::gate::Gate;
-use crate::ground::{Ground, finish, two_steps};
+use crate::ground::{Ground, finish, two_steps, unregister};
 use crate::kinds::OwnKind;
 use crate::scene::{APP, SOON, Scene, assert_free, mark, partition};
 
@@ -225,17 +225,9 @@ async fn the_definition_of_rollouts_is_deleted_and_made_again_in_mid_release() {
 /// Writes annotations of the app past the webhook, as nobody can while it is registered.
 async fn mark_past_the_webhook(ground: &mut Ground, scene: &Scene<'_>, annotations: Value) {
     ground.kill_controller();
-    let registrations: Api<MutatingWebhookConfiguration> = Api::all(scene.admin.clone());
-    registrations
-        .delete(names::WEBHOOK_CONFIGURATION, &DeleteParams::default())
-        .await
-        .unwrap();
+    unregister::<MutatingWebhookConfiguration>(&scene.admin).await;
     // Nor would the webhook that looks at what is going to be stored let it pass.
-    let confirming: Api<ValidatingWebhookConfiguration> = Api::all(scene.admin.clone());
-    confirming
-        .delete(names::WEBHOOK_CONFIGURATION, &DeleteParams::default())
-        .await
-        .unwrap();
+    unregister::<ValidatingWebhookConfiguration>(&scene.admin).await;
     let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
     // A policy of a case before may be in force for another second, and puts it right.
     eventually(SOON, "the mark is written", async || {

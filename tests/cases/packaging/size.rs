@@ -63,7 +63,7 @@ fn every_program_of_a_release_is_checked() {
     assert_eq!((built, release.matches("release/check-size ").count()), (1, 1));
     let image = read("Dockerfile");
     assert!(
-        image.contains("release/check-size \"$folder/kruise-rollout-controller\""),
+        image.contains("RUN release/check-size /kruise-rollout-controller\n"),
         "{image}"
     );
 }
