@@ -97,10 +97,10 @@ impl Area {
     /// The namespaces that a [`Self::selector`] selects for a controller of a part; `None` for one of the whole cluster.
     #[must_use]
     pub fn selected(selector: &Value) -> Option<Vec<&str>> {
-        let mut expressions = selector["matchExpressions"].as_array()?.iter();
-        let part = expressions.find(|one| one["key"] == NAMESPACE_LABEL && one["operator"] == "In")?;
-        let values = part["values"].as_array()?;
-        Some(values.iter().filter_map(Value::as_str).collect())
+        match Selected::read(selector)? {
+            Selected::Only(namespaces) => Some(namespaces.into_iter().collect()),
+            Selected::AllBut(_) => None,
+        }
     }
 
     fn excluded(&self) -> impl Iterator<Item = &str> {
@@ -128,21 +128,33 @@ pub fn registered_selector(configuration: &Value) -> Option<&Value> {
     configuration.pointer("/webhooks/0/namespaceSelector")
 }
 
-/// The sentence about another controller whose configuration of this name selects a namespace that the selector `own` has, too; `None`
-/// where it selects none.
+/// Another controller of ours that governs a namespace of this one's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overlap {
+    /// What is wrong.
+    pub text: String,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+/// What there is to say of another controller whose configuration of this name selects a namespace that the selector `own` has, too;
+/// `None` where it selects none.
 #[must_use]
-pub fn overlap(own: &Value, name: &str, other: &Value) -> Option<String> {
+pub fn overlap(own: &Value, name: &str, other: &Value) -> Option<Overlap> {
     let common = match (Selected::read(own)?, Selected::read(other)?) {
         (Selected::AllBut(_), Selected::AllBut(_)) => "the whole cluster".to_owned(),
         (Selected::Only(some), Selected::AllBut(excluded))
         | (Selected::AllBut(excluded), Selected::Only(some)) => listed(some.difference(&excluded))?,
         (Selected::Only(some), Selected::Only(others)) => listed(some.intersection(&others))?,
     };
-    Some(format!(
-        "another controller governs {common} too, by the MutatingWebhookConfiguration {name}: each takes the other's steps for \
-         somebody's writes. Install one of them with other --watch-namespaces; or stop it and delete its ClusterRole, with which its \
-         registration goes"
-    ))
+    Some(Overlap {
+        text: format!(
+            "another controller governs {common} too, by the MutatingWebhookConfiguration {name}: each takes the other's steps for \
+             somebody's writes"
+        ),
+        remedy: "Install one of them with other --watch-namespaces; or stop it and delete its ClusterRole, with which its registration \
+                 goes",
+    })
 }
 
 /// Namespaces by their names, as a selector of ours has them.
@@ -153,7 +165,8 @@ enum Selected<'a> {
 
 impl<'a> Selected<'a> {
     fn read(selector: &'a Value) -> Option<Self> {
-        let expression = selector.pointer("/matchExpressions/0")?;
+        let mut expressions = selector["matchExpressions"].as_array()?.iter();
+        let expression = expressions.find(|one| one["key"] == NAMESPACE_LABEL)?;
         let values = expression["values"].as_array()?.iter();
         let values = values.filter_map(Value::as_str).collect();
         match expression["operator"].as_str()? {
@@ -211,7 +224,7 @@ mod tests {
             area("ops-d", &["d"]),
         );
         let common = |one: &Area, other: &Area| {
-            let said = overlap(&one.selector(), "x", &other.selector())?;
+            let said = overlap(&one.selector(), "x", &other.selector())?.text;
             let (common, _) = said.split_once(" too, by the MutatingWebhookConfiguration x")?;
             Some(
                 common

@@ -22,4 +22,5 @@ pub mod names;
 pub mod plan;
 pub mod report;
 pub mod rollout;
+mod shell;
 pub mod workload;

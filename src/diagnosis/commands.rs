@@ -3,36 +3,17 @@
 use serde_json::Value;
 
 use super::Subject;
-use crate::names;
-
-/// A word as a shell takes it.
-pub(super) fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%,+".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
-}
-
-/// `kubectl patch` with a merge patch.
-pub(super) fn merge(resource: &str, name: &str, namespace: &str, patch: &Value) -> String {
-    format!(
-        "kubectl patch {resource} {name} -n {namespace} --type=merge -p {}",
-        quoted(&patch.to_string())
-    )
-}
+use crate::{names, shell};
 
 /// A merge patch of the Rollout.
 pub(super) fn patch_rollout(subject: &Subject, patch: &Value) -> String {
-    let resource = format!("rollouts.{}", names::GROUP);
-    merge(&resource, subject.rollout_name(), subject.namespace(), patch)
+    shell::patch_rollout(&subject.rollout, patch)
 }
 
 /// A merge patch of the workload.
 pub(super) fn patch_workload(subject: &Subject, patch: &Value) -> String {
     let name = &subject.rollout.spec.workload_ref.name;
-    merge(&subject.resource(), name, subject.namespace(), patch)
+    shell::merge(&subject.resource(), name, subject.namespace(), patch)
 }
 
 /// A command of this plugin on the Rollout.

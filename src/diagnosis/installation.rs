@@ -8,6 +8,7 @@ use super::{Check, Finding, commands};
 use crate::api::v1beta1::condition;
 use crate::names;
 use crate::rollout::why;
+use crate::shell;
 
 /// The oldest minor version whose webhooks take the conditions that ours have.
 const OLDEST: u32 = 30;
@@ -379,6 +380,6 @@ fn legacy_kinds(facts: &Facts) -> Finding {
     )
     .command(format!(
         "kubectl patch deployment {name} -n {namespace} --type=json -p {}",
-        commands::quoted(&operation.to_string())
+        shell::quoted(&operation.to_string())
     ))
 }

@@ -3,11 +3,12 @@
 use serde_json::{Value, json};
 
 use super::facts::{Facts, Labelled, qualified};
-use super::{Check, Finding, Severity, commands, installation};
+use super::{Check, Finding, Severity, installation};
 use crate::admission::rollout::WorkloadClaim;
 use crate::api::v1beta1::Rollout;
 use crate::names;
 use crate::rollout::way_on;
+use crate::shell;
 use crate::workload::{Original, View, adapter_for};
 
 pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
@@ -91,7 +92,7 @@ fn leftover(
             _ => format!("let go of all workloads with: {} uninstall", names::CONTROLLER),
         }));
     };
-    let command = commands::merge(&resource, name(object), namespace(object), &release(&view, path));
+    let command = shell::merge(&resource, name(object), namespace(object), &release(&view, path));
     Some(finding.command(command))
 }
 

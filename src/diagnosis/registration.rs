@@ -67,8 +67,7 @@ pub(super) fn elsewhere(facts: &Facts) -> Option<Finding> {
     let configuration = facts
         .registrations
         .configuration(&name_of(facts, names::WEBHOOK_CONFIGURATION))?;
-    let mut entries = configuration["webhooks"].as_array()?.iter();
-    let governed = entries.find_map(|entry| Area::selected(&entry["namespaceSelector"]))?;
+    let governed = Area::selected(registered_selector(configuration)?)?;
     let (installed, namespace) = (&facts.controller.namespace, &facts.namespace);
     if governed.contains(&namespace.as_str()) {
         return None;
@@ -265,9 +264,8 @@ fn overlapping(facts: &Facts, own: &Value) -> Vec<Finding> {
         let name = other["metadata"]["name"]
             .as_str()
             .filter(|name| is_registration(name))?;
-        let said = overlap(selector, name, registered_selector(other)?)?;
-        let (said, remedy) = said.split_once(". ").unwrap_or((&said, ""));
-        Some(Finding::fail(Check::Registration, 6, said).advice(remedy))
+        let overlap = overlap(selector, name, registered_selector(other)?)?;
+        Some(Finding::fail(Check::Registration, 6, overlap.text).advice(overlap.remedy))
     });
     said.collect()
 }

@@ -1,8 +1,8 @@
 //! D14 and D15: the caller, and the caller's own machine.
 
 use super::facts::{Facts, Right, qualified};
-use super::{Check, Finding, PROGRAM, commands};
-use crate::names;
+use super::{Check, Finding, PROGRAM};
+use crate::{names, shell};
 
 pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     let mut findings = rights(facts);
@@ -45,7 +45,7 @@ fn qualified_resource(right: &Right) -> String {
 /// The command that gives the right, for somebody who may.
 fn grant(facts: &Facts, right: &Right, resource: &str) -> String {
     let namespace = &facts.namespace;
-    let user = commands::quoted(&facts.user);
+    let user = shell::quoted(&facts.user);
     // Names of roles may have no colon on some file systems, but on no API server any other of these.
     let owner: String = facts
         .user

@@ -1,8 +1,7 @@
 //! What the schema of a CustomResourceDefinition makes of a field.
 
+use crate::shell::quoted;
 use serde_json::{Value, json};
-
-use super::commands::quoted;
 
 /// A field in a schema.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,5 +1,3 @@
-use serde_json::Value;
-
 use super::away::{tell_changes, tell_created_again};
 use super::back::{default_strategy, free, is_free};
 use super::inherited::{inherited, is_left};
@@ -99,17 +97,6 @@ fn keeps(observed: &Observed<'_>, stray: &Stray<'_>) -> Action {
 /// How a workload goes on that is held for a Rollout which is gone.
 pub(crate) fn way_on(rollout: &str) -> String {
     format!("create {rollout} again to go on, with spec.disabled: true to let the rest of the release go")
-}
-
-/// The command of a merge patch of a Rollout. The kind is named in full: others are called Rollout too.
-pub(super) fn patching(rollout: &Rollout, patch: &Value) -> String {
-    let metadata = &rollout.metadata;
-    format!(
-        "kubectl patch rollouts.{} {} -n {} --type=merge -p '{patch}'",
-        names::GROUP,
-        metadata.name.as_deref().unwrap_or_default(),
-        metadata.namespace.as_deref().unwrap_or_default(),
-    )
 }
 
 /// The target when it is there.

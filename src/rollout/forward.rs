@@ -6,7 +6,6 @@ use serde_json::json;
 
 use super::back::{Updated, believes, complete_when_open, fresh, told_to_wait, updated, with_remark};
 use super::course::follows;
-use super::decide::patching;
 use super::grant::{Memory, partition};
 use super::labels::label_pods;
 use super::observed::Children;
@@ -17,6 +16,7 @@ use super::{Action, EditKind};
 use crate::api::v1beta1::condition::{self, reason};
 use crate::api::v1beta1::{CanaryStatus, finalising_step, phase, step_state};
 use crate::plan::{Pause, Plan, Step};
+use crate::shell::patch_rollout;
 use crate::workload::Hold;
 
 /// Enters a step.
@@ -343,7 +343,7 @@ impl Steps<'_> {
             ),
             Waits::Unpausing => format!(
                 "{head}: paused by spec.strategy.paused, nothing more is released; go on with: {}",
-                patching(
+                patch_rollout(
                     self.release.rollout,
                     &json!({"spec": {"strategy": {"paused": false}}})
                 )

@@ -9,7 +9,7 @@ use super::back::{
     with_remark,
 };
 use super::deadline::{kept, overdue};
-use super::decide::{Present, patching};
+use super::decide::Present;
 use super::forward::{enter, forward};
 use super::inherited::{BY_REVISION, is_foreign};
 use super::observed::Children;
@@ -22,6 +22,7 @@ use crate::api::v1beta1::condition::{self, reason};
 use crate::api::v1beta1::{CanaryStatus, Rollout, finalising_step, phase, step_state};
 use crate::names;
 use crate::plan::{Plan, fingerprint};
+use crate::shell::patch_rollout;
 use crate::workload::{Drive, Driven, Freedom, Hold, Likeness, View};
 
 /// A held workload under its Rollout.
@@ -109,7 +110,7 @@ fn wait_for_other_webhooks(draft: &mut Draft<'_>, release: &Release<'_>, until: 
         "another mutating webhook changes the template of {} with every write, so that no step can be granted for it: take the \
          workload out of that webhook's rules, or let the release go without steps: {}",
         release.present.workload,
-        patching(release.rollout, &json!({"spec": {"disabled": true}})),
+        patch_rollout(release.rollout, &json!({"spec": {"disabled": true}})),
     );
     draft.withhold_edits();
     draft.stalled(why::REWRITTEN, &message);

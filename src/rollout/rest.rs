@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde_json::json;
 
-use super::decide::{Present, patching, set_label};
+use super::decide::{Present, set_label};
 use super::inherited::is_left;
 use super::observed::{Observed, Proof, Workload};
 use super::release::{no_jump, record_id, record_workload};
@@ -15,6 +15,7 @@ use crate::api::v1beta1::condition::{self, reason};
 use crate::api::v1beta1::{CanaryStatus, Rollout, RolloutStatus, phase, step_state};
 use crate::names;
 use crate::plan::Plan;
+use crate::shell::patch_rollout;
 use crate::workload::{Freedom, Likeness, TypeLabel, View};
 
 pub(super) fn guarded(draft: &mut Draft<'_>, workload: &Workload) {
@@ -120,7 +121,7 @@ fn not_taken_over(p: &Present<'_>, rollout: &Rollout) -> String {
         "{} is in a release that another controller has begun, and of its kind none is taken over: nothing moves. End it there, or \
          let the rest of it go without steps: {}",
         p.workload,
-        patching(rollout, &json!({"spec": {"disabled": true}}))
+        patch_rollout(rollout, &json!({"spec": {"disabled": true}}))
     )
 }
 

@@ -12,10 +12,21 @@ mod size;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use support::Tool;
+use support::process::scratch;
+
 /// A path of the repository.
 fn repository(path: &str) -> PathBuf {
     let tests = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     tests.parent().unwrap().join(path)
+}
+
+/// Helm with these arguments, in the repository, with a home of its own.
+fn helm(arguments: &[&str]) -> Command {
+    let mut helm = Command::new(Tool::Helm.program().unwrap());
+    helm.args(arguments).env("HOME", scratch("helm").unwrap());
+    helm.current_dir(repository(""));
+    helm
 }
 
 /// What a command prints.

@@ -121,15 +121,7 @@ impl Fleet {
 
     /// Writes the status of these Rollouts, where no controller does.
     pub(crate) async fn tell(&self, names: &[String], status: &Value) -> anyhow::Result<()> {
-        let patch = json!({ "status": status });
-        let params = PatchParams::default();
-        each(names, async |name| {
-            self.approvals
-                .patch_status(name, &params, &Patch::Merge(&patch))
-                .await?;
-            Ok(())
-        })
-        .await
+        self.patch_statuses(names, status).await.map(drop)
     }
 
     /// Gives one workload so many pods, and waits until they are ready.
@@ -179,7 +171,17 @@ impl Fleet {
 
     /// Approves the present step of these Rollouts, as the existing plugin does, and tells when each was asked for.
     pub(crate) async fn approve(&self, names: &[String]) -> anyhow::Result<BTreeMap<String, Instant>> {
-        let patch = json!({"status": {"canaryStatus": {"currentStepState": "StepReady"}}});
+        let status = json!({"canaryStatus": {"currentStepState": "StepReady"}});
+        self.patch_statuses(names, &status).await
+    }
+
+    /// Writes members of the status of these Rollouts, and tells when each was begun.
+    async fn patch_statuses(
+        &self,
+        names: &[String],
+        status: &Value,
+    ) -> anyhow::Result<BTreeMap<String, Instant>> {
+        let patch = json!({ "status": status });
         let params = PatchParams::default();
         timed(names, async |name| {
             self.approvals

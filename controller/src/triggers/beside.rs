@@ -120,7 +120,8 @@ fn judged(area: &Area, other: &MutatingWebhookConfiguration) -> Option<String> {
         return None;
     }
     let registered = serde_json::to_value(other).ok()?;
-    overlap(&area.selector(), &name, registered_selector(&registered)?)
+    let overlap = overlap(&area.selector(), &name, registered_selector(&registered)?)?;
+    Some(format!("{}. {}", overlap.text, overlap.remedy))
 }
 
 fn warning(other: &MutatingWebhookConfiguration) -> String {

@@ -11,6 +11,8 @@ use kube::core::ResourceExt;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
+use super::views::next_page;
+
 /// Seconds after which a watch is opened anew, so that a dead connection is noticed.
 const WATCH: u32 = 60;
 /// Servers end a watch by themselves after that time; one that is silent for so much longer is dead.
@@ -214,7 +216,7 @@ impl<K: Watched> State<K> {
         loop {
             let page = self.api.list(&params).await?;
             events.extend(page.items.into_iter().map(Event::Listed));
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            match next_page(&page.metadata) {
                 Some(token) => params = params.continue_token(&token),
                 None => {
                     self.version = Some(page.metadata.resource_version.unwrap_or_default());

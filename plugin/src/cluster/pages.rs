@@ -7,10 +7,11 @@ use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::names;
 use kruise_rollout::report::Hidden;
 use kube::ResourceExt;
-use kube::api::{ApiResource, ListParams};
+use kube::api::{Api, ApiResource, ListParams, ObjectList};
 
 use super::list::Kinds;
 use super::shelf::Shelf;
+use super::views::next_page;
 use super::world::Sighting;
 use super::{Cluster, PAGE, World, qualified};
 use crate::error::Error;
@@ -59,13 +60,11 @@ impl<'a> Pages<'a> {
         let mut params = ListParams::default().limit(PAGE);
         params.label_selector = self.selector.map(str::to_owned);
         params.continue_token = self.next.take();
-        let right = format!("list rollouts.{}", names::GROUP);
-        let api = self.cluster.rollouts_within();
-        let page = match self.cluster.call(&right, api.list(&params)).await {
-            Err(Error::Server(status)) if status.code == 404 => return Err(Error::NotInstalled),
-            page => page?,
-        };
-        self.next = page.metadata.continue_.filter(|token| !token.is_empty());
+        let page = self
+            .cluster
+            .page(&self.cluster.rollouts_within(), &params)
+            .await?;
+        self.next = next_page(&page.metadata);
         self.ended = self.next.is_none();
         // Of a selection the server does not tell how many follow.
         let untold = if self.ended { 0 } else { MANY };
@@ -153,6 +152,22 @@ impl<'a> Pages<'a> {
 }
 
 impl Cluster {
+    /// One page of Rollouts.
+    ///
+    /// # Errors
+    /// They may not be listed or are not served.
+    pub(super) async fn page(
+        &self,
+        api: &Api<Rollout>,
+        params: &ListParams,
+    ) -> Result<ObjectList<Rollout>, Error> {
+        let right = format!("list rollouts.{}", names::GROUP);
+        match self.call(&right, api.list(params)).await {
+            Err(Error::Server(status)) if status.code == 404 => Err(Error::NotInstalled),
+            page => page,
+        }
+    }
+
     /// A Rollout with its workload. What may not be read is left out and noted.
     pub(super) async fn alone(&self, rollout: Rollout, kinds: &mut Kinds) -> Result<World, Error> {
         let resource = kinds.resource(self, &rollout.spec.workload_ref).await?;

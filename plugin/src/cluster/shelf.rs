@@ -11,6 +11,7 @@ use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
+use super::views::next_page;
 use super::workload::readable;
 use super::world::Sighting;
 use super::{Cluster, PAGE, Workload, qualified};
@@ -96,12 +97,9 @@ impl Shelf {
         let metadata = self.take_page(&text);
         let metadata =
             metadata.map_err(|error| Error::Unreadable(qualified(&self.resource), error.to_string()))?;
-        self.next = metadata.continue_.filter(|token| !token.is_empty());
-        Ok(metadata
-            .remaining_item_count
-            .unwrap_or_default()
-            .max(0)
-            .unsigned_abs())
+        self.next = next_page(&metadata);
+        let rest = metadata.remaining_item_count.unwrap_or_default();
+        Ok(rest.max(0).unsigned_abs())
     }
 
     fn take_page(&mut self, text: &str) -> serde_json::Result<ListMeta> {

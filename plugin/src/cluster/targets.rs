@@ -1,11 +1,11 @@
 //! From what was typed to Rollouts.
 
 use kruise_rollout::api::v1beta1::{Rollout, WorkloadRef};
-use kruise_rollout::names;
 use kruise_rollout::workload::GroupKind;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 
+use super::views::next_page;
 use super::{Cluster, PAGE, is_close};
 use crate::cli::targets::Targets;
 use crate::error::Error;
@@ -131,17 +131,13 @@ impl Cluster {
     }
 
     async fn pages(&self, api: Api<Rollout>, selector: Option<&str>) -> Result<Vec<Rollout>, Error> {
-        let right = format!("list rollouts.{}", names::GROUP);
         let mut params = ListParams::default().limit(PAGE);
         params.label_selector = selector.map(str::to_owned);
         let mut rollouts = Vec::new();
         loop {
-            let page = match self.call(&right, api.list(&params)).await {
-                Err(Error::Server(status)) if status.code == 404 => return Err(Error::NotInstalled),
-                page => page?,
-            };
+            let page = self.page(&api, &params).await?;
             rollouts.extend(page.items);
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            match next_page(&page.metadata) {
                 Some(token) => params = params.continue_token(&token),
                 None => return Ok(rollouts),
             }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use kruise_rollout::report::{Hidden, PodFacts, PodReport, pod_reports};
 use kube::Resource;
 use kube::api::{Api, ListParams};
+use kube::core::ListMeta;
 use kube::runtime::watcher;
 use serde::de::DeserializeOwned;
 
@@ -132,10 +133,15 @@ impl Cluster {
         loop {
             let page = self.call(right, api.list(&params)).await?;
             page.items.into_iter().for_each(&mut take);
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            match next_page(&page.metadata) {
                 Some(token) => params = params.continue_token(&token),
                 None => return Ok(()),
             }
         }
     }
+}
+
+/// Token of the page behind the one that has come with this.
+pub(super) fn next_page(metadata: &ListMeta) -> Option<String> {
+    metadata.continue_.clone().filter(|token| !token.is_empty())
 }

@@ -8,7 +8,7 @@ use kube::api::{Api, ListParams};
 
 use super::event::{Happening, Happenings};
 use super::pod::{Owners, Pod};
-use super::{Cluster, PAGE, Workload};
+use super::{Cluster, Workload};
 use crate::error::Error;
 
 /// The workload as far as it is known.
@@ -196,23 +196,16 @@ impl Cluster {
     /// The pods of a workload, sorted by name; each is reduced on arrival.
     pub(super) async fn pods(&self, uid: &str, workload: &Workload) -> Result<Vec<PodView>, Error> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
-        let mut params = ListParams::default().limit(PAGE);
-        params.label_selector = workload.selector();
+        let params = ListParams {
+            label_selector: workload.selector(),
+            ..ListParams::default()
+        };
         let mut owners = Owners::new(uid.to_owned());
         let mut pods = Vec::new();
-        loop {
-            let page = self.call("list pods", api.list(&params)).await?;
-            pods.extend(
-                page.items
-                    .into_iter()
-                    .map(Pod::kept)
-                    .filter(|pod| owners.may_have(pod)),
-            );
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => break,
-            }
-        }
+        self.each(&api, params, "list pods", |pod: Pod| {
+            pods.extend(Some(pod.kept()).filter(|pod| owners.may_have(pod)));
+        })
+        .await?;
         Ok(owners.pick(self, pods).await)
     }
 }

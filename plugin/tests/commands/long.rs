@@ -1,7 +1,5 @@
 //! Long lists: what is asked for, what is written on the way, and what becomes of a list that breaks.
 
-use std::process::Stdio;
-
 use serde_json::{Value, json};
 
 use crate::server::{Answer, Request, Server, failure};
@@ -242,20 +240,7 @@ fn a_list_ends_in_order_when_its_reader_has_seen_enough() {
             KINDS => kinds(),
             _ => failure(404, "NotFound", "not found"),
         });
-        let mut child = command(&format!("rollout list -A -o {format} --server {}", server.url))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        drop(child.stdout.take());
-        let output = child.wait_with_output().unwrap();
-        assert_eq!(
-            (
-                output.status.code(),
-                String::from_utf8(output.stderr).unwrap().as_str()
-            ),
-            (Some(0), ""),
-            "{format}"
-        );
+        let ended = unread(&format!("rollout list -A -o {format} --server {}", server.url));
+        assert_eq!(ended, (Some(0), String::new()), "{format}");
     }
 }

@@ -42,6 +42,18 @@ pub(crate) fn run(arguments: &str) -> Outcome {
     }
 }
 
+/// Exit code and standard error where nobody reads the answer.
+pub(crate) fn unread(arguments: &str) -> (Option<i32>, String) {
+    let mut child = command(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
 pub(crate) fn call(server: &Server, arguments: &str) -> Outcome {
     run(&format!(
         "{arguments} -n shop --server {} --request-timeout 10s",

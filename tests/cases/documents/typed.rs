@@ -26,7 +26,15 @@ struct Reader<'a> {
     tools: Option<PathBuf>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    /// One who has the usual programs.
+    fn of(control_plane: &'a ControlPlane) -> Self {
+        Self {
+            control_plane,
+            tools: None,
+        }
+    }
+
     /// What a line answers and prints.
     async fn tries(&self, line: &str) -> (i32, String) {
         let mut kubectl = self.control_plane.kubectl(Identity::Admin);
@@ -114,10 +122,7 @@ impl Reader<'_> {
 #[tokio::test]
 async fn from_the_installation_to_its_end() {
     let control_plane = ControlPlane::start(Options::default()).await.unwrap();
-    let reader = Reader {
-        control_plane: &control_plane,
-        tools: None,
-    };
+    let reader = Reader::of(&control_plane);
     let mut installation = Installation::new(&control_plane).unwrap();
 
     let mut readme = Page::open("../README.md");
@@ -246,10 +251,8 @@ async fn each_way_to_install() {
     let control_plane = ControlPlane::start(Options::default()).await.unwrap();
     let tools = scratch("tools").unwrap();
     std::os::unix::fs::symlink(Tool::Helm.program().unwrap(), tools.join("helm")).unwrap();
-    let reader = Reader {
-        control_plane: &control_plane,
-        tools: Some(tools),
-    };
+    let mut reader = Reader::of(&control_plane);
+    reader.tools = Some(tools);
     let mut installation = Installation::new(&control_plane).unwrap();
     let mut page = Page::open("install.md");
 
@@ -304,10 +307,7 @@ async fn each_way_to_install() {
 #[tokio::test]
 async fn the_switch_and_the_way_back() {
     let control_plane = ControlPlane::start(Options::default()).await.unwrap();
-    let reader = Reader {
-        control_plane: &control_plane,
-        tools: None,
-    };
+    let reader = Reader::of(&control_plane);
     let mut installation = Installation::new(&control_plane).unwrap();
     let mut page = Page::open("migration.md");
     theirs(&reader, &mut installation).await;

@@ -4,11 +4,12 @@ use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
 use kruise_rollout::names;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 use support::{Identity, Installation, eventually};
 
+use crate::ground::unregister;
 use crate::scene::{APP, ROLLOUT, SOON, Scene};
 
 /// A state that it may be stopped in. What is not said is as in the pause of step 1.
@@ -70,19 +71,8 @@ pub async fn nothing_registered(installation: &Installation<'_>) {
         .client(Identity::Admin)
         .await
         .unwrap();
-    let mutating: Api<MutatingWebhookConfiguration> = Api::all(admin.clone());
-    let validating: Api<ValidatingWebhookConfiguration> = Api::all(admin);
-    let (name, params) = (names::WEBHOOK_CONFIGURATION, DeleteParams::default());
-    let gone = [
-        mutating.delete(name, &params).await.err(),
-        validating.delete(name, &params).await.err(),
-    ];
-    for error in gone.into_iter().flatten() {
-        assert!(
-            matches!(&error, kube::Error::Api(status) if status.code == 404),
-            "{error}"
-        );
-    }
+    unregister::<MutatingWebhookConfiguration>(&admin).await;
+    unregister::<ValidatingWebhookConfiguration>(&admin).await;
 }
 
 impl Left {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use support::process::scratch;
-use support::{Identity, Tool, build_binaries, installed};
+use support::{Identity, build_binaries, installed};
 
 use super::{answer, repository, run};
 
@@ -37,11 +37,9 @@ fn manifests(flags: &[&str]) -> Documents {
 }
 
 fn helm(arguments: &[&str]) -> Command {
-    let folder = scratch("helm").unwrap();
-    let mut helm = Command::new(Tool::Helm.program().unwrap());
+    let mut helm = super::helm(arguments);
     // It knows no version of Kubernetes when it is built from its module.
-    helm.args(arguments).args(["--kube-version", "1.36.0"]);
-    helm.env("HOME", folder).current_dir(repository(""));
+    helm.args(["--kube-version", "1.36.0"]);
     helm
 }
 

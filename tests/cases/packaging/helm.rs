@@ -1,12 +1,9 @@
 //! Installed, upgraded and removed by Helm itself.
 
-use std::process::Command;
-
 use kruise_rollout::names;
-use support::process::scratch;
-use support::{ControlPlane, Identity, Installation, Options, Tool};
+use support::{ControlPlane, Identity, Installation, Options};
 
-use super::{answer, repository};
+use super::answer;
 use crate::parts::beyond_rights;
 use crate::scene::{Scene, partition, walk_steps};
 use crate::uninstall::{assert_unmarked, uninstall, wait_nothing_registered};
@@ -22,11 +19,9 @@ struct Release<'a> {
 
 impl Release<'_> {
     fn helm(&self, arguments: &[&str]) {
-        let mut helm = Command::new(Tool::Helm.program().unwrap());
-        helm.args(arguments).args(["--namespace", self.namespace]);
+        let mut helm = super::helm(arguments);
+        helm.args(["--namespace", self.namespace]);
         helm.env("KUBECONFIG", self.control_plane.kubeconfig(Identity::Admin));
-        helm.env("HOME", scratch("helm").unwrap())
-            .current_dir(repository(""));
         answer(&mut helm);
     }
 
