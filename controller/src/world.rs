@@ -30,6 +30,7 @@ use self::inner::Inner;
 use self::place::in_namespace;
 use self::pods::Pods;
 use self::revisions::Revisions;
+use self::stored::Stored;
 use crate::lease::Term;
 
 pub(crate) use self::census::{Census, PHASES};
@@ -88,13 +89,7 @@ impl World {
     /// All Rollouts have been read once; returns those that can be decided on from now on.
     pub(crate) fn rollouts_known(&self) -> Vec<Key> {
         self.known.send_replace(true);
-        let inner = self.lock();
-        inner
-            .rollouts
-            .keys()
-            .chain(inner.marked.keys())
-            .cloned()
-            .collect()
+        self.lock().accounts.keys().cloned().collect()
     }
 
     /// Whether all Rollouts have been read once.
@@ -117,7 +112,7 @@ impl World {
     /// ever say again that it is gone.
     pub(crate) fn put_answered_rollout(&self, rollout: Rollout) -> Vec<Key> {
         let mut inner = self.lock();
-        let known = inner.rollouts.get(&key_of(&rollout));
+        let known = inner.stored(&key_of(&rollout));
         if known.is_none_or(|known| known.uid != rollout.metadata.uid) {
             return Vec::new();
         }
@@ -126,10 +121,7 @@ impl World {
 
     /// A Rollout is gone.
     pub(crate) fn drop_rollout(&self, key: &Key) -> Vec<Key> {
-        let mut inner = self.lock();
-        let mut concerned = inner.remove_rollout(key);
-        inner.proofs.remove(key);
-        inner.looked.remove(key);
+        let mut concerned = self.lock().drop_rollout(key);
         concerned.push(key.clone());
         concerned
     }
@@ -137,8 +129,10 @@ impl World {
     /// Rollouts that the store has, in a namespace or in all; for finding out which are gone after a relist.
     pub(crate) fn rollout_keys(&self, namespace: Option<&str>) -> HashSet<Key> {
         let inner = self.lock();
-        let keys = inner.rollouts.keys();
-        keys.filter(|key| namespace.is_none_or(|namespace| key.namespace == namespace))
+        let existing = inner.accounts.iter().filter(|(_, known)| known.stored.is_some());
+        existing
+            .map(|(key, _)| key)
+            .filter(|key| namespace.is_none_or(|namespace| key.namespace == namespace))
             .cloned()
             .collect()
     }
@@ -146,8 +140,8 @@ impl World {
     /// The Rollouts that name a workload.
     pub(crate) fn rollouts_of(&self, place: &Place) -> Vec<Arc<Rollout>> {
         let inner = self.lock();
-        let names = inner.claims.get(place).into_iter().flatten();
-        let stored = names.filter_map(|name| inner.rollouts.get(&Key::new(&place.namespace, name)));
+        let names = inner.spots.get(place).into_iter().flat_map(|spot| &spot.claims);
+        let stored = names.filter_map(|name| inner.stored(&Key::new(&place.namespace, name)));
         stored.filter_map(|stored| stored.rollout()).collect()
     }
 
@@ -155,14 +149,13 @@ impl World {
     /// not found that the workload cannot be held, and another workload of the kind is guarded.
     pub(crate) fn claim(&self, place: &Place) -> Option<String> {
         let inner = self.lock();
-        let names = inner.claims.get(place)?;
+        let names = &inner.spots.get(place)?.claims;
         if !inner.guarded.has(&place.workload.kind) {
             return None;
         }
         let holds = |name: &&String| {
             inner
-                .rollouts
-                .get(&Key::new(&place.namespace, name))
+                .stored(&Key::new(&place.namespace, name))
                 .is_some_and(|rollout| rollout.governs && rollout.guarded != Some(false))
         };
         names.iter().find(holds).cloned()
@@ -199,7 +192,9 @@ impl World {
 
     /// Remembers whether a workload can be held, for the Rollout that asked.
     pub(crate) fn prove(&self, key: &Key, uid: &str, proof: Proof) {
-        self.lock().proofs.insert(key.clone(), (uid.to_owned(), proof));
+        if let Some(known) = self.lock().accounts.get_mut(key) {
+            known.proof = Some(Box::new((uid.to_owned(), proof)));
+        }
     }
 
     /// UID and template of a workload as the store has it.
@@ -250,17 +245,16 @@ impl World {
     /// The Rollouts of a namespace.
     pub(crate) fn keys_in(&self, namespace: &str) -> Vec<Key> {
         let inner = self.lock();
-        let known = in_namespace(&inner.rollouts, namespace).map(|(key, _)| key);
-        let marked = in_namespace(&inner.marked, namespace).map(|(key, _)| key);
-        known.chain(marked).cloned().collect()
+        in_namespace(&inner.accounts, namespace)
+            .map(|(key, _)| key.clone())
+            .collect()
     }
 
     /// The first look at a Rollout, or at what carries the mark of one that is gone, was had in this term: what was decided then, with
     /// its workload in sight, has been carried out.
     pub(crate) fn looked(&self, key: &Key, term: Term) {
-        let mut inner = self.lock();
-        if inner.rollouts.contains_key(key) || inner.marked.contains_key(key) {
-            inner.looked.insert(key.clone(), term);
+        if let Some(known) = self.lock().accounts.get_mut(key) {
+            known.looked = Some(term);
         }
     }
 
@@ -270,7 +264,8 @@ impl World {
             return None;
         }
         let inner = self.lock();
-        let rollout = inner.rollouts.get(key).and_then(|stored| stored.rollout());
+        let known = inner.accounts.get(key);
+        let rollout = inner.stored(key).and_then(Stored::rollout);
         let workload = rollout.as_deref().map(target_of);
         let place = workload.clone().map(|workload| Place {
             namespace: key.namespace.clone(),
@@ -279,11 +274,8 @@ impl World {
         let kind = workload
             .as_ref()
             .and_then(|workload| inner.kinds.get(&workload.kind));
-        let name = |workload: &Workload| (key.namespace.clone(), workload.name.clone());
-        let seen = workload
-            .as_ref()
-            .zip(kind)
-            .and_then(|(w, kind)| kind.workloads.get(&name(w)).cloned());
+        let spot = place.as_ref().and_then(|place| inner.spots.get(place));
+        let seen = spot.and_then(|spot| spot.seen.clone());
         let seen = seen.map(|seen| seen.map(|view| inner.with_rewritten(&view)));
         let uid = match &seen {
             Some(Ok(view)) => view.uid.clone(),
@@ -308,16 +300,16 @@ impl World {
                 view
             })
         });
-        let proof = match inner.proofs.get(key) {
-            Some((of, proof)) if *of == uid => proof.clone(),
-            _ => Proof::Unknown,
-        };
+        let proof = known.and_then(|known| known.proof.as_deref());
+        let proof = proof
+            .filter(|(of, _)| *of == uid)
+            .map_or(Proof::Unknown, |(_, proof)| proof.clone());
         Some(Snapshot {
             watch: kind.map_or(Watch::Starting, |kind| kind.watch.clone()),
             pods,
             revisions: revisions.unwrap_or_default(),
             proof,
-            first_look: inner.looked.get(key) != Some(&term),
+            first_look: known.and_then(|known| known.looked) != Some(term),
             strays: inner.strays(key, workload.as_ref()),
             rival: rollout
                 .as_deref()

@@ -62,6 +62,7 @@ pub(crate) async fn measure(arguments: &Arguments) -> anyhow::Result<Value> {
     answer["requests_per_minute"] = requests.per_minute(seconds);
     if let (Some(before), Some(after)) = (before, stage.usage()) {
         answer["cpu_seconds_per_minute"] = json!(rounded((after.cpu - before.cpu) * 60.0 / seconds));
+        answer["rss_final_anonymous_mib"] = json!(rounded(after.anonymous));
         answer["rss_final_mib"] = json!(rounded(after.resident));
         answer["rss_peak_mib"] = json!(rounded(after.peak));
     }

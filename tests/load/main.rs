@@ -22,7 +22,7 @@ mod usage;
 
 use std::process::ExitCode;
 
-use clap::{Parser, ValueEnum};
+use clap::{CommandFactory as _, Parser, ValueEnum};
 use serde_json::Value;
 
 /// Measures releases of many workloads at once, Rollouts at rest, or the plugin among them.
@@ -32,8 +32,8 @@ use serde_json::Value;
 #[derive(Debug, Parser)]
 #[command(name = "load", bin_name = "cargo load", max_term_width = 100)]
 struct Arguments {
-    /// Workloads, each with its Rollout
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    /// Workloads, each with its Rollout; with --idle none will do
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=20_000))]
     rollouts: u32,
     /// Pods of a workload
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(3..=1_000))]
@@ -62,8 +62,8 @@ struct Arguments {
     /// Release nothing: measure what the commands of the plugin cost
     #[arg(long, conflicts_with_all = ["bare", "controller", "idle", "replicas", "pause"])]
     plugin: bool,
-    /// Measure this build of the plugin instead of the present one
-    #[arg(long, value_name = "PATH", requires = "plugin")]
+    /// Measure this build of the controller, or with --plugin of the plugin, instead of the present one
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["bare", "controller"])]
     program: Option<std::path::PathBuf>,
 }
 
@@ -92,6 +92,12 @@ async fn main() -> ExitCode {
         return code;
     }
     let arguments = Arguments::parse();
+    if arguments.rollouts == 0 && !arguments.idle {
+        let words = "--rollouts 0 measures a controller with nothing to do: add --idle";
+        Arguments::command()
+            .error(clap::error::ErrorKind::ValueValidation, words)
+            .exit();
+    }
     let measured = if arguments.plugin {
         plugin::measure(&arguments).await
     } else if arguments.idle {
@@ -139,8 +145,6 @@ fn heading(arguments: &Arguments) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

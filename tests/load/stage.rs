@@ -37,7 +37,12 @@ impl<'a> Stage<'a> {
         };
         if !arguments.bare && arguments.controller.is_none() {
             eprintln!("installing the product");
-            stage.installation = Installation::start(control_plane).await?;
+            if let Some(program) = &arguments.program {
+                stage.installation.set_program(program.clone());
+            }
+            stage.installation.apply_manifests().await?;
+            stage.installation.start_operator(&[])?;
+            stage.installation.start_controller().await?;
             return Ok(stage);
         }
         if arguments.kind == Kind::Mystatefulapp {

@@ -14,6 +14,8 @@ pub(crate) struct Usage {
     pub(crate) cpu: f64,
     /// Resident memory in MiB.
     pub(crate) resident: f64,
+    /// The part of it, in MiB, that is no page of a file: what was allocated, stacks, and data that was written to.
+    pub(crate) anonymous: f64,
     /// The most resident memory until now, in MiB. Of several processes, the sum of what each had at most.
     pub(crate) peak: f64,
 }
@@ -31,6 +33,7 @@ impl Usage {
                 let status = read("status");
                 sum.cpu += ticks as f64 / TICKS;
                 sum.resident += mebibytes(&status, "VmRSS:");
+                sum.anonymous += mebibytes(&status, "RssAnon:");
                 sum.peak += mebibytes(&status, "VmHWM:");
             }
         }

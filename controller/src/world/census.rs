@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use kruise_rollout::api::v1beta1::phase;
 use kruise_rollout::report::{RolloutReport, Seen, Sources};
 
+use super::stored::Stored;
 use super::{Key, World};
 
 /// Phases, and last the word for a Rollout that no controller has written a phase of yet.
@@ -32,7 +33,10 @@ impl World {
     /// Counts what the stores have. Which are in breach is found out one by one, without the lock.
     pub(crate) fn census(&self) -> Census {
         let (mut census, mut progressing) = (Census::default(), Vec::new());
-        for (key, rollout) in &self.lock().rollouts {
+        for (key, known) in &self.lock().accounts {
+            let Some(rollout) = &known.stored else {
+                continue;
+            };
             let known = PHASES.iter().position(|word| **word == *rollout.phase);
             let place = known.unwrap_or(PHASES.len() - 1);
             census.rollouts[place] += 1;
@@ -50,7 +54,7 @@ impl World {
     fn is_in_breach(&self, key: &Key) -> bool {
         let (rollout, view, pods) = {
             let inner = self.lock();
-            let rollout = inner.rollouts.get(key).and_then(|stored| stored.rollout());
+            let rollout = inner.stored(key).and_then(Stored::rollout);
             let (Some(rollout), Some(view)) = (rollout, inner.target_view(key).cloned()) else {
                 return false;
             };

@@ -16,14 +16,13 @@ use super::pods::Pods;
 use super::revisions::Revisions;
 use super::stored::Stored;
 use super::tally::Tally;
-use super::{Key, Place, Seen, Sight, Unreadable, Watch, key_of};
+use super::{Key, Place, Seen, Sight, Unreadable, Watch, key_of, target_of};
 use crate::lease::Term;
 
 /// A kind of workloads.
 pub(super) struct Kind {
     pub(super) watch: Watch,
     pub(super) resource: Option<ApiResource>,
-    pub(super) workloads: BTreeMap<(String, String), Seen>,
 }
 
 impl Default for Kind {
@@ -31,33 +30,47 @@ impl Default for Kind {
         Self {
             watch: Watch::Starting,
             resource: None,
-            workloads: BTreeMap::new(),
         }
     }
 }
 
-/// The stores and the indexes between them.
+/// What is known under the name of a Rollout, as long as it exists or a workload carries its mark.
+#[derive(Default)]
+pub(super) struct Account {
+    pub(super) stored: Option<Stored>,
+    /// Workloads that carry its mark.
+    pub(super) marked: Few<Arc<Place>>,
+    /// UID of a workload, and whether that one can be held.
+    pub(super) proof: Option<Box<(String, Proof)>>,
+    /// In which term the first look at it was had.
+    pub(super) looked: Option<Term>,
+}
+
+/// What is known of a place, as long as a workload is there or a Rollout names it.
+#[derive(Default)]
+pub(super) struct Spot {
+    pub(super) seen: Option<Seen>,
+    /// Rollouts that name it.
+    pub(super) claims: Few<String>,
+}
+
+/// The stores and the indexes between them. There is one [`Account`] and one [`Spot`] for each of many thousand Rollouts, and all that
+/// refers to a place shares it.
 #[derive(Default)]
 pub(super) struct Inner {
-    pub(super) rollouts: BTreeMap<Key, Box<Stored>>,
-    /// Rollouts that name a workload.
-    pub(super) claims: HashMap<Arc<Place>, Few<String>>,
+    pub(super) accounts: BTreeMap<Key, Box<Account>>,
+    pub(super) spots: HashMap<Arc<Place>, Spot>,
     /// Kinds that Rollouts name.
     pub(super) named: Tally<GroupKind>,
     /// Kinds of which a Rollout says that its workload is guarded.
     pub(super) guarded: Tally<GroupKind>,
     pub(super) kinds: HashMap<GroupKind, Kind>,
-    /// Workloads that carry the mark of a Rollout.
-    pub(super) marked: BTreeMap<Key, Few<Workload>>,
     /// Kinds of the marked workloads.
     pub(super) marked_kinds: Tally<GroupKind>,
-    pub(super) held: BTreeSet<Place>,
+    pub(super) held: BTreeSet<Arc<Place>>,
     /// What the held workloads need to be watched.
     pub(super) sights: Tally<(String, Sight)>,
     pub(super) by_uid: HashMap<String, Arc<Place>>,
-    pub(super) proofs: HashMap<Key, (String, Proof)>,
-    /// In which term the first look at a Rollout was had.
-    pub(super) looked: HashMap<Key, Term>,
     /// Workloads, by UID, of which the last write of ours came back with another template, and from the second time on until when
     /// nothing is granted.
     pub(super) rewritten: HashMap<String, Option<Timestamp>>,
@@ -84,27 +97,40 @@ fn sights_of(place: &Place) -> impl Iterator<Item = (String, Sight)> + use<> {
 }
 
 impl Inner {
+    /// The Rollout of this name, if it exists.
+    pub(super) fn stored(&self, key: &Key) -> Option<&Stored> {
+        self.accounts.get(key)?.stored.as_ref()
+    }
+
+    /// The one copy of a place.
+    fn shared(&self, place: &Place) -> Arc<Place> {
+        let known = self.spots.get_key_value(place);
+        known.map_or_else(|| Arc::new(place.clone()), |(place, _)| place.clone())
+    }
+
     /// Takes in a Rollout, unless the store has it already or has a newer copy.
     pub(super) fn take_rollout(&mut self, rollout: Rollout) -> Vec<Key> {
-        let (key, new) = (key_of(&rollout), Box::new(Stored::of(rollout)));
-        if self.rollouts.get(&key).is_some_and(|old| {
-            old.uid == new.uid && adds_nothing(&new.resource_version, &old.resource_version)
+        let key = key_of(&rollout);
+        let version = rollout.metadata.resource_version.as_deref().unwrap_or_default();
+        if self.stored(&key).is_some_and(|old| {
+            old.uid == rollout.metadata.uid && adds_nothing(version, &old.resource_version)
         }) {
             return Vec::new();
         }
         let mut concerned = self.remove_rollout(&key);
-        let place = Place {
+        let place = self.shared(&Place {
             namespace: key.namespace.clone(),
-            workload: new.target.clone(),
-        };
+            workload: target_of(&rollout),
+        });
+        let new = Stored::of(rollout, place.clone());
         self.named.add(place.workload.kind.clone());
         if new.guarded == Some(true) {
             self.guarded.add(place.workload.kind.clone());
         }
-        let names = self.claims.entry(Arc::new(place)).or_default();
+        let names = &mut self.spots.entry(place).or_default().claims;
         names.insert(key.name.clone());
         concerned.extend(names.iter().map(|name| Key::new(&key.namespace, name)));
-        self.rollouts.insert(key, new);
+        self.accounts.entry(key).or_default().stored = Some(new);
         concerned
     }
 
@@ -118,66 +144,78 @@ impl Inner {
             .view(object)
             .map(Arc::new)
             .map_err(|error| Arc::new(Unreadable { uid, error }));
-        let entry = self.kinds.entry(place.workload.kind.clone()).or_default();
-        let name = (place.namespace.clone(), place.workload.name.clone());
-        let old = entry.workloads.get(&name).cloned();
-        if let (Some(Ok(old)), Ok(new)) = (&old, &seen)
+        let place = self.shared(place);
+        let known = self.spots.entry(place.clone()).or_default();
+        if let (Some(Ok(old)), Ok(new)) = (&known.seen, &seen)
             && old.uid == new.uid
             && adds_nothing(&new.resource_version, &old.resource_version)
         {
             return Vec::new();
         }
-        entry.workloads.insert(name, seen.clone());
-        self.reindex(place, old.as_ref(), Some(&seen));
-        self.concerned_by(place)
+        let old = known.seen.replace(seen.clone());
+        self.reindex(&place, old.as_ref(), Some(&seen));
+        self.concerned_by(&place)
     }
 
-    /// Forgets a Rollout; the others that name its workload.
-    pub(super) fn remove_rollout(&mut self, key: &Key) -> Vec<Key> {
-        let Some(old) = self.rollouts.remove(key) else {
+    /// Forgets a Rollout, but not what is known under its name; the others that name its workload.
+    fn remove_rollout(&mut self, key: &Key) -> Vec<Key> {
+        let Some(old) = self.accounts.get_mut(key).and_then(|known| known.stored.take()) else {
             return Vec::new();
         };
-        let place = Place {
-            namespace: key.namespace.clone(),
-            workload: old.target,
-        };
+        let place = old.target;
         self.named.remove(&place.workload.kind);
         if old.guarded == Some(true) {
             self.guarded.remove(&place.workload.kind);
         }
-        let Some(names) = self.claims.get_mut(&place) else {
+        let Some(spot) = self.spots.get_mut(&place) else {
             return Vec::new();
         };
-        names.remove(&key.name);
-        let rest = names.iter().map(|name| Key::new(&key.namespace, name)).collect();
-        if names.is_empty() {
-            self.claims.remove(&place);
-        }
+        spot.claims.remove(&key.name);
+        let rest = spot.claims.iter();
+        let rest = rest.map(|name| Key::new(&key.namespace, name)).collect();
+        self.leave(&place);
         rest
     }
 
+    /// A Rollout is gone. Returns the others that name its workload.
+    pub(super) fn drop_rollout(&mut self, key: &Key) -> Vec<Key> {
+        let rest = self.remove_rollout(key);
+        if let Some(known) = self.accounts.get_mut(key) {
+            (known.proof, known.looked) = (None, None);
+        }
+        self.close(key);
+        rest
+    }
+
+    /// Forgets a name that nothing is known under any more.
+    fn close(&mut self, key: &Key) {
+        let known = self.accounts.get(key);
+        if known.is_some_and(|known| known.stored.is_none() && known.marked.is_empty()) {
+            self.accounts.remove(key);
+        }
+    }
+
+    /// Forgets a place that nothing is at and nobody names any more.
+    fn leave(&mut self, place: &Place) {
+        let spot = self.spots.get(place);
+        if spot.is_some_and(|spot| spot.seen.is_none() && spot.claims.is_empty()) {
+            self.spots.remove(place);
+        }
+    }
+
     pub(super) fn view(&self, place: &Place) -> Option<&Arc<View>> {
-        let name = (place.namespace.clone(), place.workload.name.clone());
-        self.kinds
-            .get(&place.workload.kind)?
-            .workloads
-            .get(&name)?
-            .as_ref()
-            .ok()
+        self.spots.get(place)?.seen.as_ref()?.as_ref().ok()
     }
 
     /// The workload that a Rollout names, if it is there and can be read.
     pub(super) fn target_view(&self, key: &Key) -> Option<&Arc<View>> {
-        let workload = self.rollouts.get(key)?.target.clone();
-        self.view(&Place {
-            namespace: key.namespace.clone(),
-            workload,
-        })
+        self.view(&self.stored(key)?.target)
     }
 
     /// Rollouts that name a workload, and the one whose mark it carries.
     pub(super) fn concerned_by(&self, place: &Place) -> Vec<Key> {
-        let claims = self.claims.get(place).into_iter().flatten().map(String::as_str);
+        let spot = self.spots.get(place).into_iter();
+        let claims = spot.flat_map(|spot| &spot.claims).map(String::as_str);
         let mark = self
             .view(place)
             .and_then(|view| view.guard())
@@ -189,22 +227,16 @@ impl Inner {
             .collect()
     }
 
+    /// Rollouts that name a workload of the kind, and those whose mark one carries.
     pub(super) fn concerned_by_kind(&self, kind: &GroupKind) -> Vec<Key> {
-        let named = self
-            .rollouts
-            .iter()
-            .filter(|(_, rollout)| rollout.target.kind == *kind)
-            .map(|(key, _)| key.clone());
-        let marked = self
-            .marked
-            .iter()
-            .filter(|(_, w)| w.iter().any(|w| w.kind == *kind))
-            .map(|(key, _)| key.clone());
-        let keys: BTreeSet<Key> = named.chain(marked).collect();
-        keys.into_iter().collect()
+        let is = |place: &Arc<Place>| place.workload.kind == *kind;
+        let concerned = self.accounts.iter().filter(|(_, known)| {
+            known.stored.as_ref().is_some_and(|stored| is(&stored.target)) || known.marked.iter().any(is)
+        });
+        concerned.map(|(key, _)| key.clone()).collect()
     }
 
-    pub(super) fn reindex(&mut self, place: &Place, old: Option<&Seen>, new: Option<&Seen>) {
+    fn reindex(&mut self, place: &Arc<Place>, old: Option<&Seen>, new: Option<&Seen>) {
         let uid = |seen: &Seen| {
             seen.as_ref()
                 .map_or_else(|error| error.uid.clone(), |view| view.uid.clone())
@@ -220,21 +252,16 @@ impl Inner {
             self.rewritten.remove(&uid(old));
         }
         if let Some(new) = new {
-            let claimed = self.claims.get_key_value(place).map(|(place, _)| place.clone());
-            let place = claimed.unwrap_or_else(|| Arc::new(place.clone()));
-            self.by_uid.insert(uid(new), place);
+            self.by_uid.insert(uid(new), place.clone());
         }
-        if let Some(key) = mark(old)
-            && let Some(workloads) = self.marked.get_mut(&key)
-        {
-            if workloads.remove(&place.workload) {
-                self.marked_kinds.remove(&place.workload.kind);
+        let (before, now) = (mark(old), mark(new));
+        if before != now {
+            if let Some(key) = before {
+                self.unmark(&key, place);
             }
-            if workloads.is_empty() {
-                self.marked.remove(&key);
-                if !self.rollouts.contains_key(&key) {
-                    self.looked.remove(&key);
-                }
+            if let Some(key) = now {
+                self.accounts.entry(key).or_default().marked.insert(place.clone());
+                self.marked_kinds.add(place.workload.kind.clone());
             }
         }
         let holds = |view: &Arc<View>| view.hold().is_some();
@@ -245,60 +272,54 @@ impl Inner {
         } else if self.held.remove(place) {
             sights_of(place).for_each(|sight| self.sights.remove(&sight));
         }
-        if let Some(key) = mark(new)
-            && self.marked.entry(key).or_default().insert(place.workload.clone())
-        {
-            self.marked_kinds.add(place.workload.kind.clone());
-        }
     }
 
+    /// A workload carries the mark of a Rollout no longer.
+    fn unmark(&mut self, key: &Key, place: &Arc<Place>) {
+        if let Some(known) = self.accounts.get_mut(key)
+            && known.marked.remove(place)
+        {
+            self.marked_kinds.remove(&place.workload.kind);
+        }
+        self.close(key);
+    }
+
+    /// A workload is gone.
     pub(super) fn remove_workload(&mut self, place: &Place) {
-        let name = (place.namespace.clone(), place.workload.name.clone());
-        let Some(kind) = self.kinds.get_mut(&place.workload.kind) else {
-            return;
-        };
-        let old = kind.workloads.remove(&name);
-        self.reindex(place, old.as_ref(), None);
+        let place = self.shared(place);
+        let old = self.spots.get_mut(&place).and_then(|spot| spot.seen.take());
+        self.reindex(&place, old.as_ref(), None);
+        self.leave(&place);
+    }
+
+    /// Workloads of a kind.
+    pub(super) fn workloads_of(&self, kind: &GroupKind) -> impl Iterator<Item = &Arc<Place>> {
+        let there = self.spots.iter().filter(|(_, spot)| spot.seen.is_some());
+        there
+            .map(|(place, _)| place)
+            .filter(move |place| place.workload.kind == *kind)
     }
 
     pub(super) fn clear_kind(&mut self, kind: &GroupKind) {
-        let names: Vec<_> = self
-            .kinds
-            .get(kind)
-            .map(|k| k.workloads.keys().cloned().collect())
-            .unwrap_or_default();
-        for (namespace, name) in names {
-            self.remove_workload(&Place {
-                namespace,
-                workload: Workload {
-                    kind: kind.clone(),
-                    name,
-                },
-            });
-        }
+        let places: Vec<_> = self.workloads_of(kind).cloned().collect();
+        places.iter().for_each(|place| self.remove_workload(place));
     }
 
+    /// Workloads that carry the mark of a Rollout and are not its target.
     pub(super) fn strays(
         &self,
         key: &Key,
         target: Option<&Workload>,
     ) -> Vec<(Workload, &'static dyn Adapter, Arc<View>)> {
-        let marked = self
-            .marked
-            .get(key)
-            .into_iter()
-            .flatten()
-            .filter(|workload| Some(*workload) != target);
+        let marked = self.accounts.get(key).into_iter();
+        let marked = marked.flat_map(|known| &known.marked);
         marked
-            .filter_map(|workload| {
-                let view = self.view(&Place {
-                    namespace: key.namespace.clone(),
-                    workload: workload.clone(),
-                })?;
+            .filter(|place| Some(&place.workload) != target)
+            .filter_map(|place| {
                 Some((
-                    workload.clone(),
-                    adapter_for(&workload.kind)?,
-                    self.with_rewritten(view),
+                    place.workload.clone(),
+                    adapter_for(&place.workload.kind)?,
+                    self.with_rewritten(self.view(place)?),
                 ))
             })
             .collect()
@@ -315,7 +336,7 @@ impl Inner {
 
     /// Another Rollout that names the same workload and comes first: the one whose mark the workload carries, else the oldest.
     pub(super) fn rival(&self, rollout: &Rollout, place: &Place) -> Option<String> {
-        let names = self.claims.get(place).filter(|names| names.len() > 1)?;
+        let names = &self.spots.get(place).filter(|spot| spot.claims.len() > 1)?.claims;
         let own = rollout.metadata.name.as_deref().unwrap_or_default();
         let marked = self
             .view(place)
@@ -323,8 +344,8 @@ impl Inner {
             .map(|guard| guard.rollout.clone());
         let first = marked.filter(|name| names.contains(name)).or_else(|| {
             let age = |name: &&String| {
-                let rollout = self.rollouts.get(&Key::new(&place.namespace, name));
-                (rollout.and_then(|rollout| rollout.created), (*name).clone())
+                let stored = self.stored(&Key::new(&place.namespace, name));
+                (stored.and_then(|stored| stored.created), (*name).clone())
             };
             names.iter().min_by_key(age).cloned()
         })?;

@@ -64,8 +64,9 @@ impl World {
         let keys = inner.concerned_by_kind(kind);
         inner.changed.insert(kind.clone(), Instant::now());
         for key in &keys {
-            if let Some(uid) = inner.target_view(key).map(|view| view.uid.clone()) {
-                inner.proofs.insert(key.clone(), (uid, Proof::Outdated));
+            let uid = inner.target_view(key).map(|view| view.uid.clone());
+            if let (Some(uid), Some(known)) = (uid, inner.accounts.get_mut(key)) {
+                known.proof = Some(Box::new((uid, Proof::Outdated)));
             }
         }
         keys
@@ -82,7 +83,9 @@ impl World {
         let mut inner = self.lock();
         let keys = inner.concerned_by_kind(kind);
         for key in &keys {
-            if let Some((_, proof @ Proof::Refused { .. })) = inner.proofs.get_mut(key) {
+            let known = inner.accounts.get_mut(key);
+            let proof = known.and_then(|known| known.proof.as_deref_mut());
+            if let Some((_, proof @ Proof::Refused { .. })) = proof {
                 *proof = Proof::Outdated;
             }
         }
@@ -108,11 +111,10 @@ impl World {
         namespace: Option<&str>,
     ) -> HashSet<(String, String)> {
         let inner = self.lock();
-        let known = inner.kinds.get(kind).map(|kind| kind.workloads.keys());
-        let known = known.into_iter().flatten();
-        known
-            .filter(|(of, _)| namespace.is_none_or(|namespace| of == namespace))
-            .cloned()
+        inner
+            .workloads_of(kind)
+            .filter(|place| namespace.is_none_or(|namespace| place.namespace == namespace))
+            .map(|place| (place.namespace.clone(), place.workload.name.clone()))
             .collect()
     }
 
@@ -129,15 +131,11 @@ impl World {
     /// Some workloads of the kind that carry marks, at most `limit`.
     pub(crate) fn guarded_places(&self, kind: &GroupKind, limit: usize) -> Vec<Place> {
         let inner = self.lock();
-        let marked = inner.marked.iter().flat_map(|(key, workloads)| {
-            workloads.iter().map(|workload| Place {
-                namespace: key.namespace.clone(),
-                workload: workload.clone(),
-            })
-        });
+        let marked = inner.accounts.values().flat_map(|known| &known.marked);
         marked
             .filter(|place| place.workload.kind == *kind)
             .take(limit)
+            .map(|place| (**place).clone())
             .collect()
     }
 

@@ -6,9 +6,8 @@ use jiff::Timestamp;
 use kruise_rollout::api::v1beta1::{Rollout, condition};
 use kruise_rollout::lens::AtRest;
 use kruise_rollout::names;
-use kruise_rollout::rollout::Workload;
 
-use super::place::target_of;
+use super::Place;
 
 /// A Rollout at rest: what is looked for among all of them, and the whole as text, since few are decided on at a time.
 pub(super) struct Stored {
@@ -16,7 +15,7 @@ pub(super) struct Stored {
     pub(super) resource_version: String,
     pub(super) created: Option<Timestamp>,
     /// The workload that it names.
-    pub(super) target: Workload,
+    pub(super) target: Arc<Place>,
     /// Whether it says that its workload is guarded.
     pub(super) guarded: Option<bool>,
     /// It is enabled, and nobody has asked for its deletion.
@@ -29,8 +28,8 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// What is kept of a Rollout.
-    pub(super) fn of(mut rollout: Rollout) -> Self {
+    /// What is kept of a Rollout, with the workload that it names.
+    pub(super) fn of(mut rollout: Rollout, target: Arc<Place>) -> Self {
         // Large, and of no use here.
         rollout.metadata.managed_fields = None;
         if let Some(annotations) = &mut rollout.metadata.annotations {
@@ -45,7 +44,7 @@ impl Stored {
             uid: rollout.metadata.uid.clone(),
             resource_version: rollout.metadata.resource_version.clone().unwrap_or_default(),
             created: rollout.metadata.creation_timestamp.as_ref().map(|time| time.0),
-            target: target_of(&rollout),
+            target,
             guarded: says(condition::GUARDED),
             governs: !rollout.spec.disabled && rollout.metadata.deletion_timestamp.is_none(),
             stalled: says(condition::STALLED) == Some(true),
@@ -64,6 +63,7 @@ impl Stored {
 mod tests {
     use serde_json::{Value, json};
 
+    use super::super::target_of;
     use super::*;
 
     #[test]
@@ -85,7 +85,11 @@ mod tests {
         let mut applied = rollout.clone();
         let annotations = applied.metadata.annotations.as_mut().unwrap();
         annotations.insert(names::LAST_APPLIED.to_owned(), "{}".to_owned());
-        let stored = Stored::of(applied);
+        let place = Place {
+            namespace: "shop".to_owned(),
+            workload: target_of(&applied),
+        };
+        let stored = Stored::of(applied, Arc::new(place));
         let out = stored.rollout().unwrap();
         let value = |rollout: &Rollout| -> Value { serde_json::to_value(rollout).unwrap() };
         assert_eq!(value(&out), value(&rollout));
