@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use axum::http::Uri;
+use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args as Group, Parser, Subcommand, ValueEnum};
 use kruise_rollout::area::Area;
 use kruise_rollout::names;
@@ -231,7 +232,7 @@ pub(crate) struct Manifests {
     #[arg(long, env = "KRUISE_ROLLOUT_NAMESPACE", default_value = names::DEFAULT_NAMESPACE, value_parser = namespace)]
     pub(crate) namespace: String,
     /// Image of the controller.
-    #[arg(long, env = "KRUISE_ROLLOUT_IMAGE", default_value = DEFAULT_IMAGE)]
+    #[arg(long, env = "KRUISE_ROLLOUT_IMAGE", default_value = DEFAULT_IMAGE, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) image: String,
     /// Which part of the cluster the controller governs: the Deployment and the names of roles follow.
     #[command(flatten)]
@@ -471,5 +472,6 @@ mod tests {
             parse(&["x", "manifests", "crds"]).unwrap().only,
             Some(Only::Crds)
         ));
+        assert!(parse(&["x", "manifests", "--image", ""]).is_err());
     }
 }

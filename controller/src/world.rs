@@ -5,6 +5,8 @@
 
 mod census;
 mod few;
+#[cfg(test)]
+mod footprint;
 mod inner;
 mod kinds;
 mod place;

@@ -29,6 +29,11 @@ use error::Error;
 use tokio::time::timeout;
 use ui::Ui;
 
+/// That of musl is made for small size, and takes longer.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 /// As what kubectl calls this program for completions.
 const COMPLETE: &str = "__complete";
 /// Prints the reference of all commands, which is kept in `docs/`.
