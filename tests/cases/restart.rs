@@ -1,4 +1,5 @@
-//! Restarts: a controller that is killed at any moment, and registrations that somebody resets. Here the webhook holds alone.
+//! Restarts: a controller that is killed at any moment, or started as another user, and registrations that somebody resets. Where
+//! nothing else is said, the webhook holds alone.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -12,6 +13,7 @@ use support::{Identity, Installation, eventually};
 use crate::gate::Gate;
 use crate::ground::Ground;
 use crate::kinds::OwnKind;
+use crate::outage::wait_failure_policy;
 use crate::scene::{SOON, Scene, WALK, assert_free, condition, mark, partition, walk_steps};
 
 /// Kills the controller and starts it again.
@@ -235,4 +237,34 @@ async fn a_registration_that_somebody_resets_is_put_right() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_release_goes_on_when_the_controller_runs_as_another_user() {
+    let mut installation = Ground::with_controller().await;
+    let scene = Scene::new(&installation, "other-user").await;
+    let second = json!({"duration": 1});
+    scene
+        .set(
+            Some(0),
+            &json!([{"replicas": 1, "pause": second}, {"replicas": "100%"}]),
+        )
+        .await;
+    let gate = Gate::open(&scene).await;
+    for (identity, version) in [(Identity::Admin, "v2"), (Identity::Controller, "v3")] {
+        // The policies hold without a controller from now on.
+        wait_failure_policy(&scene.admin, "Ignore").await;
+        installation.kill_controller();
+        scene.set_version(version).await;
+        let kubeconfig = installation.control_plane().kubeconfig(identity);
+        // The policies exempt the user before from the hold, and no other.
+        installation
+            .start_controller_with(&kubeconfig, &[])
+            .await
+            .unwrap();
+        scene.wait_pods(version, 5).await;
+        scene.wait_phase("Healthy").await;
+        assert_free(&scene.app().await);
+        gate.within_grants(version).await;
+    }
 }
