@@ -238,7 +238,7 @@ async fn release(
     loop {
         match release_once(&api, kind, object).await {
             Ok(None) => {
-                disown(&api, &name).await;
+                disown(&api, kind, &namespace, &name, deadline).await;
                 return true;
             }
             Ok(Some(now)) if Instant::now() < deadline => object = now,
@@ -256,20 +256,28 @@ async fn release(
 }
 
 /// Drops our entries in the managed fields, which would make the next apply of its owner conflict. The workload is free without it.
-async fn disown(api: &Api<DynamicObject>, name: &str) {
-    let done = match api.get_metadata_opt(name).await {
-        Ok(Some(found)) => match disowning(&found.metadata) {
-            Some(patch) => api
-                .patch(name, &patch_params(), &Patch::Json::<()>(patch))
-                .await
-                .map(drop),
-            None => Ok(()),
-        },
-        Ok(None) => Ok(()),
-        Err(error) => Err(error),
-    };
-    if let Err(error) = done {
-        tracing::warn!(name, error = %chain(&error), "Our entry in the managed fields stays: the next server-side apply may need force.");
+async fn disown(api: &Api<DynamicObject>, kind: &GroupKind, namespace: &str, name: &str, deadline: Instant) {
+    while let Err(error) = disown_once(api, name).await {
+        // Somebody has written meanwhile, and our entry is at another place in the list.
+        let raced = matches!(&error, kube::Error::Api(status) if matches!(status.code, 409 | 422));
+        if !raced || Instant::now() > deadline {
+            tracing::warn!(namespace, %kind, name, error = %chain(&error),
+                "Our entry in the managed fields stays: the next server-side apply may need --force-conflicts.");
+            return;
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+/// One try.
+async fn disown_once(api: &Api<DynamicObject>, name: &str) -> kube::Result<()> {
+    let found = api.get_metadata_opt(name).await?;
+    match found.and_then(|found| disowning(&found.metadata)) {
+        Some(patch) => {
+            let patch = Patch::Json::<()>(patch);
+            api.patch(name, &patch_params(), &patch).await.map(drop)
+        }
+        None => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::names;
 use crate::workload::{GroupKind, Likeness, TemplateId};
 
 /// Fewer letters are a number that is no longer there, rather than the beginning of a hash.
-const SHORTEST_HASH: usize = 4;
+pub(crate) const SHORTEST_HASH: usize = 4;
 
 /// Where an earlier template was found. They are looked through in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

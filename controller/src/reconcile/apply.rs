@@ -88,10 +88,11 @@ fn overruled(patch: &JsonPatch, stored: &DynamicObject) -> Option<String> {
         .next()
 }
 
-/// Whether what is stored has all of what was written; the API server adds defaults, and leaves out what is null.
+/// Whether what is stored has all of what was written; the API server adds defaults, and leaves out what is null or has no member.
 fn has(stored: Option<&Value>, written: &Value) -> bool {
     match (stored, written) {
         (None, Value::Null) => true,
+        (None, Value::Object(written)) => written.values().all(Value::is_null),
         (Some(Value::Object(stored)), Value::Object(written)) => {
             written.iter().all(|(name, value)| has(stored.get(name), value))
         }
@@ -287,6 +288,7 @@ mod tests {
                 {"op": "test", "path": partition, "value": 5},
                 {"op": "add", "path": "/spec/updateStrategy", "value": {"type": "RollingUpdate", "rollingUpdate": {"other": null}}},
                 {"op": "add", "path": "/metadata/annotations/example.io~1x", "value": "1"},
+                {"op": "add", "path": "/metadata/labels", "value": {}},
                 {"op": "replace", "path": partition, "value": 32767},
                 {"op": "remove", "path": "/spec/other"},
             ])),

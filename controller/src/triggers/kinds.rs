@@ -204,8 +204,9 @@ async fn watch_kind(context: &Context, kind: &GroupKind, resource: &ApiResource,
 
 fn refusal(kind: &GroupKind, resource: &ApiResource, error: &watcher::Error) -> String {
     format!(
-        "the controller may not watch {kind}: {error}. Let it: kubectl kruise workload enable {}.{}, which makes a ClusterRole \
+        "the controller may not watch {kind}: {}. Let it: kubectl kruise workload enable {}.{}, which makes a ClusterRole \
          with the label {}=true that allows {}",
+        chain(error),
         resource.plural,
         resource.group,
         names::AGGREGATE_TO_CONTROLLER,

@@ -110,7 +110,7 @@ async fn run(
         )?;
         if let Some(keeper) = intent::keeper(&workload.object, &writing.field_manager) {
             ui.say(&format!(
-                "{subject}: its template is also kept by {keeper}: whoever applies it again brings the later template back"
+                "{subject}: its template is also kept by {keeper}: whoever applies that again brings back the template that is in it"
             ));
         }
         if writing.dry_run() != DryRun::None {

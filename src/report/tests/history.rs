@@ -67,12 +67,15 @@ fn the_workloads_own_numbers_go_first() {
         (number("8"), number("update"), number("my-app-2")),
         (Some(8), Some(9), Some(9))
     );
-    // Two begin so.
+    // Two begin so; too few letters; the last part; no such one.
     assert_eq!(
-        (number("my-a"), number("2"), number(""), number("none")),
-        (None, Some(9), None, None)
+        ["my-a", "my", "2", "", "none"].map(number),
+        [None, None, Some(9), None, None]
     );
     assert_eq!(history.numbers(), "8, 9");
+    let alone = History::new(vec![of_workload(8, 1)], Some(&view), &named);
+    let found = |word: &str| alone.find(word).is_some();
+    assert_eq!((found("my-"), found("my-a")), (false, true));
 }
 
 #[test]
