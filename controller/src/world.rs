@@ -206,6 +206,11 @@ impl World {
         Some((view.uid.clone(), view.template.clone()))
     }
 
+    /// The resourceVersion of a workload as the store has it.
+    pub(crate) fn version_of(&self, place: &Place) -> Option<String> {
+        Some(self.lock().view(place)?.resource_version.clone())
+    }
+
     /// A write of ours to a workload was stored as it was sent, or another webhook changed the template in it. The first time it is
     /// tried again at once: what it brings may be always the same.
     pub(crate) fn wrote(&self, uid: &str, rewritten: bool) {

@@ -33,8 +33,9 @@ pub(super) async fn edit(
     let api = context.api(&place).ok_or(Error::NoKind)?;
     let adapter = adapter_for(&workload.kind).ok_or(Error::NoKind)?;
     let before = context.world.template_of(&place);
-    let request: Patch<()> = Patch::Json(patch.clone());
-    let object = match api.patch(&workload.name, &patch_params(), &request).await {
+    let version = context.world.version_of(&place);
+    let patch: Patch<()> = Patch::Json(patch.clone());
+    let object = match api.patch(&workload.name, &patch_params(), &patch).await {
         // The answer names the webhook that refused.
         Err(kube::Error::Api(status)) if is_refused_unheld(&status.message) => {
             return Err(rewritten(context, before.as_ref()));
@@ -46,7 +47,7 @@ pub(super) async fn edit(
     let template = &object.data["spec"]["template"];
     let after = adapter.paths().template_id(template);
     let let_go = !object.annotations().contains_key(names::GUARDED_BY);
-    let overruled = overruled(patch, &object);
+    let nothing = object.resource_version().is_some() && object.resource_version() == version;
     put_answer(context, &place, object);
     context.releases_changed.notify_one();
     context.kinds_changed.notify_one();
@@ -57,47 +58,15 @@ pub(super) async fn edit(
         Some((uid, _)) => context.world.wrote(&uid, false),
         None => {}
     }
-    // No event would ever say that it has to be written again.
-    overruled.map_or(Ok(()), |field| {
-        Err(Error::Refused(format!(
-            "it stores another {field} of {workload} than was written: a mutating webhook or policy changes it. They are listed by: \
+    // The policies of a controller that ran as another user undo the write until they have been rewritten. No event would ever say
+    // that it has to be made again.
+    if nothing {
+        return Err(Error::Refused(format!(
+            "it takes a write of {workload}, and then nothing of it is there: a mutating webhook or policy undoes it. They are listed by: \
              kubectl get mutatingwebhookconfigurations,mutatingadmissionpolicies"
-        )))
-    })
-}
-
-/// The path of a field that is stored otherwise than the patch writes it, if there is one. The policies of a controller that ran as
-/// another user do so until they have been rewritten.
-fn overruled(patch: &JsonPatch, stored: &DynamicObject) -> Option<String> {
-    let metadata = serde_json::to_value(&stored.metadata).unwrap_or_default();
-    let at = |path: &str| match path.strip_prefix("/metadata") {
-        Some(rest) => metadata.pointer(rest),
-        None => stored.data.pointer(path),
-    };
-    let writes = patch.iter().filter_map(|operation| match operation {
-        PatchOperation::Add(add) => Some((&add.path, &add.value)),
-        PatchOperation::Replace(replace) => Some((&replace.path, &replace.value)),
-        _ => None,
-    });
-    writes
-        .filter(|(path, value)| !has(at(path.as_str()), value))
-        .map(|(path, _)| {
-            let names: Vec<_> = path.tokens().map(|token| token.decoded().into_owned()).collect();
-            names.join(".")
-        })
-        .next()
-}
-
-/// Whether what is stored has all of what was written; the API server adds defaults, and leaves out what is null or has no member.
-fn has(stored: Option<&Value>, written: &Value) -> bool {
-    match (stored, written) {
-        (None, Value::Null) => true,
-        (None, Value::Object(written)) => written.values().all(Value::is_null),
-        (Some(Value::Object(stored)), Value::Object(written)) => {
-            written.iter().all(|(name, value)| has(stored.get(name), value))
-        }
-        (stored, written) => stored == Some(written),
+        )));
     }
+    Ok(())
 }
 
 /// Remembers that another webhook changed the template in a write that leaves it alone.
@@ -267,37 +236,4 @@ fn without_finalizer(metadata: &ObjectMeta, finalizer: &str) -> Option<Patch<()>
         PatchOperation::Test(test),
         PatchOperation::Remove(RemoveOperation { path }),
     ])))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_stored_otherwise_than_it_was_written_is_named() {
-        let patch = |operations: Value| serde_json::from_value::<JsonPatch>(operations).unwrap();
-        let stored: DynamicObject = serde_json::from_value(json!({
-            "metadata": {"name": "a", "annotations": {"example.io/x": "1"}},
-            "spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 32767}}},
-        }))
-        .unwrap();
-        let named = |operations| overruled(&patch(operations), &stored);
-        let partition = "/spec/updateStrategy/rollingUpdate/partition";
-        assert_eq!(
-            named(json!([
-                {"op": "test", "path": partition, "value": 5},
-                {"op": "add", "path": "/spec/updateStrategy", "value": {"type": "RollingUpdate", "rollingUpdate": {"other": null}}},
-                {"op": "add", "path": "/metadata/annotations/example.io~1x", "value": "1"},
-                {"op": "add", "path": "/metadata/labels", "value": {}},
-                {"op": "replace", "path": partition, "value": 32767},
-                {"op": "remove", "path": "/spec/other"},
-            ])),
-            None
-        );
-        let name = |operations| named(operations).unwrap();
-        let grant = json!([{"op": "add", "path": partition, "value": 4}]);
-        assert_eq!(name(grant), "spec.updateStrategy.rollingUpdate.partition");
-        let mark = json!([{"op": "add", "path": "/metadata/annotations/example.io~1y", "value": "1"}]);
-        assert_eq!(name(mark), "metadata.annotations.example.io/y");
-    }
 }
