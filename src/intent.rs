@@ -25,7 +25,7 @@ pub use jump::{Jump, jump};
 pub use keeper::keeper;
 pub use label::{Labelling, label, unlabel};
 pub use pause::{pause, resume};
-pub(crate) use records::SHORTEST_HASH;
+pub(crate) use records::abbreviates;
 pub use records::{Record, Search, Source};
 pub use refusal::Refusal;
 pub use restart::restart;

@@ -21,7 +21,7 @@ use kube::{Client, ResourceExt as _};
 use tokio::time::{Instant, sleep};
 
 use crate::context::patch_params;
-use crate::reconcile::disowning;
+use crate::reconcile::drop_entries;
 use crate::registration::{Sort, found_group, resources};
 use crate::telemetry::chain;
 
@@ -257,27 +257,21 @@ async fn release(
 
 /// Drops our entries in the managed fields, which would make the next apply of its owner conflict. The workload is free without it.
 async fn disown(api: &Api<DynamicObject>, kind: &GroupKind, namespace: &str, name: &str, deadline: Instant) {
-    while let Err(error) = disown_once(api, name).await {
-        // Somebody has written meanwhile, and our entry is at another place in the list.
-        let raced = matches!(&error, kube::Error::Api(status) if matches!(status.code, 409 | 422));
-        if !raced || Instant::now() > deadline {
-            tracing::warn!(namespace, %kind, name, error = %chain(&error),
-                "Our entry in the managed fields stays: the next server-side apply may need --force-conflicts.");
-            return;
+    while let Err(error) = drop_entries(api, name).await {
+        let code = match &error {
+            kube::Error::Api(status) => status.code,
+            _ => 0,
+        };
+        match code {
+            // Gone, and its entries with it.
+            404 => return,
+            409 | 422 if Instant::now() <= deadline => sleep(AGAIN).await,
+            _ => {
+                tracing::warn!(namespace, %kind, name, error = %chain(&error),
+                    "Our entry in the managed fields stays: the next server-side apply may need --force-conflicts.");
+                return;
+            }
         }
-        sleep(AGAIN).await;
-    }
-}
-
-/// One try.
-async fn disown_once(api: &Api<DynamicObject>, name: &str) -> kube::Result<()> {
-    let found = api.get_metadata_opt(name).await?;
-    match found.and_then(|found| disowning(&found.metadata)) {
-        Some(patch) => {
-            let patch = Patch::Json::<()>(patch);
-            api.patch(name, &patch_params(), &patch).await.map(drop)
-        }
-        None => Ok(()),
     }
 }
 

@@ -22,9 +22,7 @@ use jiff::{SignedDuration, Timestamp};
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::lens::FieldError;
 use kruise_rollout::rollout::{Proof, Workload};
-use kruise_rollout::workload::{
-    Adapter, PodView, Revision, RevisionKind, TemplateId, View, adapter_for, with_revisions,
-};
+use kruise_rollout::workload::{Adapter, PodView, Revision, RevisionKind, View, adapter_for, with_revisions};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -32,7 +30,6 @@ use self::inner::Inner;
 use self::place::in_namespace;
 use self::pods::Pods;
 use self::revisions::Revisions;
-use self::stored::Stored;
 use crate::lease::Term;
 
 pub(crate) use self::census::{Census, PHASES};
@@ -199,16 +196,9 @@ impl World {
         }
     }
 
-    /// UID and template of a workload as the store has it.
-    pub(crate) fn template_of(&self, place: &Place) -> Option<(String, TemplateId)> {
-        let inner = self.lock();
-        let view = inner.view(place)?;
-        Some((view.uid.clone(), view.template.clone()))
-    }
-
-    /// The resourceVersion of a workload as the store has it.
-    pub(crate) fn version_of(&self, place: &Place) -> Option<String> {
-        Some(self.lock().view(place)?.resource_version.clone())
+    /// A workload as the store has it, if it can be read.
+    pub(crate) fn view_of(&self, place: &Place) -> Option<Arc<View>> {
+        self.lock().view(place).cloned()
     }
 
     /// A write of ours to a workload was stored as it was sent, or another webhook changed the template in it. The first time it is
@@ -272,7 +262,7 @@ impl World {
         }
         let inner = self.lock();
         let known = inner.accounts.get(key);
-        let rollout = inner.stored(key).and_then(Stored::rollout);
+        let rollout = known.and_then(|known| known.stored.as_ref()?.rollout());
         let workload = rollout.as_deref().map(target_of);
         let place = workload.clone().map(|workload| Place {
             namespace: key.namespace.clone(),

@@ -6,7 +6,12 @@ use crate::names;
 use crate::workload::{GroupKind, Likeness, TemplateId};
 
 /// Fewer letters are a number that is no longer there, rather than the beginning of a hash.
-pub(crate) const SHORTEST_HASH: usize = 4;
+const SHORTEST_HASH: usize = 4;
+
+/// Whether the text stands for a hash: how it begins, with at least four letters.
+pub(crate) fn abbreviates(text: &str, hash: &str) -> bool {
+    text.len() >= SHORTEST_HASH && hash.starts_with(text)
+}
 
 /// Where an earlier template was found. They are looked through in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -132,12 +137,10 @@ impl Record {
         self.id.likeness(id) != Likeness::Different
     }
 
-    /// Whether it may be called so: the object's name, or at least [`SHORTEST_HASH`] letters of the hash at its end or of the
-    /// template's identity.
+    /// Whether it may be called so: the object's name, or what [`abbreviates`] the hash at its end or the template's identity.
     pub(super) fn is_called(&self, text: &str) -> bool {
         let hash = self.name.rsplit('-').next().unwrap_or_default();
-        let begins = hash.starts_with(text) || self.id.to_string().starts_with(text);
-        self.name == text || (begins && text.len() >= SHORTEST_HASH)
+        self.name == text || abbreviates(text, hash) || abbreviates(text, &self.id.to_string())
     }
 }
 

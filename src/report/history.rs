@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Revisions;
-use crate::intent::SHORTEST_HASH;
+use crate::intent::abbreviates;
 use crate::names;
 use crate::workload::pod::names_revision;
 use crate::workload::{Likeness, TemplateId, View};
@@ -200,7 +200,7 @@ impl History {
     }
 
     /// The revision with this number, state (`stable`, `update`) or hash. A hash may be its last part, or how only that of one
-    /// revision begins, with at least [`SHORTEST_HASH`] letters: fewer may be a number that is no longer there.
+    /// revision [`begins`](abbreviates).
     #[must_use]
     pub fn find(&self, word: &str) -> Option<&(RevisionReport, Value)> {
         let is_named = |report: &RevisionReport| {
@@ -213,7 +213,7 @@ impl History {
         let begins_so = |report: &RevisionReport| {
             let hash = report.hash.as_deref().unwrap_or_default();
             let last = hash.rsplit('-').next().unwrap_or_default();
-            word.len() >= SHORTEST_HASH && (hash.starts_with(word) || last.starts_with(word))
+            abbreviates(word, hash) || abbreviates(word, last)
         };
         let number = word.parse::<i64>().ok();
         let all = || self.revisions.iter();

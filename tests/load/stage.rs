@@ -40,9 +40,7 @@ impl<'a> Stage<'a> {
             if let Some(program) = &arguments.program {
                 stage.installation.set_program(program.clone());
             }
-            stage.installation.apply_manifests().await?;
-            stage.installation.start_operator(&[])?;
-            stage.installation.start_controller().await?;
+            stage.installation.install().await?;
             return Ok(stage);
         }
         if arguments.kind == Kind::Mystatefulapp {

@@ -109,10 +109,18 @@ impl<'a> Installation<'a> {
     pub async fn start_with(control_plane: &'a ControlPlane, flags: &[&str]) -> Result<Self, Error> {
         let mut installation = Self::new(control_plane)?;
         installation.set_flags(flags);
-        installation.apply_manifests().await?;
-        installation.start_operator(&[])?;
-        installation.start_controller().await?;
+        installation.install().await?;
         Ok(installation)
+    }
+
+    /// Applies the manifests, starts operator and controller, and waits until the controller is ready.
+    ///
+    /// # Errors
+    /// Something cannot be applied or started.
+    pub async fn install(&mut self) -> Result<(), Error> {
+        self.apply_manifests().await?;
+        self.start_operator(&[])?;
+        self.start_controller().await
     }
 
     /// Applies the manifests and starts nothing.

@@ -7,7 +7,7 @@ use kruise_rollout::admission::policy::is_refused_unheld;
 use kruise_rollout::api::v1beta1::Rollout;
 use kruise_rollout::names;
 use kruise_rollout::rollout::{EditKind, Workload};
-use kruise_rollout::workload::{TemplateId, adapter_for};
+use kruise_rollout::workload::{View, adapter_for};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, Preconditions};
 use kube::core::GroupVersionKind;
 use kube::{Api, ResourceExt as _};
@@ -32,13 +32,12 @@ pub(super) async fn edit(
     };
     let api = context.api(&place).ok_or(Error::NoKind)?;
     let adapter = adapter_for(&workload.kind).ok_or(Error::NoKind)?;
-    let before = context.world.template_of(&place);
-    let version = context.world.version_of(&place);
+    let before = context.world.view_of(&place);
     let patch: Patch<()> = Patch::Json(patch.clone());
     let object = match api.patch(&workload.name, &patch_params(), &patch).await {
         // The answer names the webhook that refused.
         Err(kube::Error::Api(status)) if is_refused_unheld(&status.message) => {
-            return Err(rewritten(context, before.as_ref()));
+            return Err(rewritten(context, before.as_deref()));
         }
         answer => answer?,
     };
@@ -47,20 +46,20 @@ pub(super) async fn edit(
     let template = &object.data["spec"]["template"];
     let after = adapter.paths().template_id(template);
     let let_go = !object.annotations().contains_key(names::GUARDED_BY);
-    let nothing = object.resource_version().is_some() && object.resource_version() == version;
+    let version = object.resource_version();
     put_answer(context, &place, object);
     context.releases_changed.notify_one();
     context.kinds_changed.notify_one();
-    match before {
-        Some((_, ref template)) if *template != after && !let_go => {
-            return Err(rewritten(context, before.as_ref()));
-        }
-        Some((uid, _)) => context.world.wrote(&uid, false),
-        None => {}
+    let Some(before) = before else {
+        return Ok(());
+    };
+    if before.template != after && !let_go {
+        return Err(rewritten(context, Some(&before)));
     }
+    context.world.wrote(&before.uid, false);
     // The policies of a controller that ran as another user undo the write until they have been rewritten. No event would ever say
     // that it has to be made again.
-    if nothing {
+    if version.is_some_and(|version| version == before.resource_version) {
         return Err(Error::Refused(format!(
             "it takes a write of {workload}, and then nothing of it is there: a mutating webhook or policy undoes it. They are listed by: \
              kubectl get mutatingwebhookconfigurations,mutatingadmissionpolicies"
@@ -70,34 +69,47 @@ pub(super) async fn edit(
 }
 
 /// Remembers that another webhook changed the template in a write that leaves it alone.
-fn rewritten(context: &Context, workload: Option<&(String, TemplateId)>) -> Error {
-    if let Some((uid, _)) = workload {
-        context.world.wrote(uid, true);
+fn rewritten(context: &Context, before: Option<&View>) -> Error {
+    if let Some(before) = before {
+        context.world.wrote(&before.uid, true);
     }
     Error::Rewritten
 }
 
-/// Drops our entries in the workload's managed fields. They would make the next apply of its owner conflict, although all that
-/// was ours has been handed back; the server does not allow it in the same patch.
+/// Drops our entries in the workload's managed fields, and takes the answer into the stores.
 pub(super) async fn disown(context: &Context, key: &Key, workload: &Workload) -> Result<(), Error> {
     let place = Place {
         namespace: key.namespace.clone(),
         workload: workload.clone(),
     };
     let api = context.api(&place).ok_or(Error::NoKind)?;
-    let object = api.get_metadata(&workload.name).await?;
-    let Some(patch) = disowning(&object.metadata) else {
+    let Some(object) = drop_entries(&api, &workload.name).await? else {
         return Ok(());
     };
-    let patch: Patch<()> = Patch::Json(patch);
-    let object: DynamicObject = api.patch(&workload.name, &patch_params(), &patch).await?;
     context.metrics.acted("disown");
     put_answer(context, &place, object);
     Ok(())
 }
 
+/// Drops our entries in an object's managed fields. They would make the next apply of its owner conflict, although all that was ours
+/// has been handed back; the server does not allow it in the same patch. Returns the object, or nothing where there were none.
+///
+/// # Errors
+/// Among others: somebody has written meanwhile, and an entry is at another place in the list.
+pub(crate) async fn drop_entries(
+    api: &Api<DynamicObject>,
+    name: &str,
+) -> kube::Result<Option<DynamicObject>> {
+    let found = api.get_metadata(name).await?;
+    let Some(patch) = disowning(&found.metadata) else {
+        return Ok(None);
+    };
+    let patch: Patch<()> = Patch::Json(patch);
+    api.patch(name, &patch_params(), &patch).await.map(Some)
+}
+
 /// The patch that drops our entries in an object's managed fields; none if there are none.
-pub(crate) fn disowning(metadata: &ObjectMeta) -> Option<JsonPatch> {
+fn disowning(metadata: &ObjectMeta) -> Option<JsonPatch> {
     let entries = metadata.managed_fields.iter().flatten().enumerate();
     let ours = entries.filter(|(_, entry)| {
         entry.manager.as_deref() == Some(names::FIELD_MANAGER) && entry.operation.as_deref() == Some("Update")

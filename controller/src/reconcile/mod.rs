@@ -11,7 +11,7 @@ mod put_back;
 mod record;
 mod status;
 
-pub(crate) use self::apply::disowning;
+pub(crate) use self::apply::drop_entries;
 pub(crate) use self::guard::is_held_by_policies;
 
 use std::convert::Infallible;
